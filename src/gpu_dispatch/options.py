@@ -1,0 +1,150 @@
+"""What the user may set, validated once, with the offending value in the message.
+
+``Options`` is what the constructor of a Dispatcher freezes; ``RunArguments`` what one ``run()`` adds.
+Nothing here starts, imports or looks up anything: devices are resolved by ``devices/``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+from gpu_dispatch.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, after what, and how soon a failed task is tried again.
+
+    ``retries=3`` on the Dispatcher is short for ``RetryPolicy(retries=3)``.
+    """
+
+    retries: int = 0
+    """Attempts after the first."""
+    backoff_s: float = 0.0
+    """Wait before the first retry; it doubles with each further one."""
+    max_backoff_s: float = 60.0
+    on: frozenset[str] | tuple[str, ...] = ("error", "timeout", "crash")
+    """Which kinds of failure are worth another attempt."""
+    exceptions: tuple[type[BaseException] | str, ...] = ()
+    """Only these exceptions (or subclasses), as classes or qualified names; empty means all."""
+
+    def __post_init__(self) -> None:
+        _whole("retries", self.retries, least=0)
+        _seconds("backoff_s", self.backoff_s, zero=True)
+        _seconds("max_backoff_s", self.max_backoff_s, zero=True)
+        unknown = set(self.on) - {"error", "timeout", "crash"}
+        if unknown:
+            raise UsageError(f"RetryPolicy(on=...) knows 'error', 'timeout' and 'crash', not {sorted(unknown)}")
+
+    def allows(self, kind: str, type_names: tuple[str, ...], attempt: int) -> bool:
+        """Whether a task that failed on its ``attempt``-th try may be tried once more."""
+        if attempt > self.retries or kind not in self.on:
+            return False
+        if kind != "error" or not self.exceptions:
+            return True
+        wanted = {e if isinstance(e, str) else qualified_name(e) for e in self.exceptions}
+        return not wanted.isdisjoint(type_names) or not wanted.isdisjoint(n.rpartition(".")[2] for n in type_names)
+
+    def delay_s(self, attempt: int) -> float:
+        """How long to wait after the ``attempt``-th try failed."""
+        return min(self.backoff_s * 2.0 ** (attempt - 1), self.max_backoff_s)
+
+
+def qualified_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The constructor's keyword arguments. Each has a page in docs/howto/options.md."""
+
+    queue_size: int = 1024
+    retries: int | RetryPolicy = 0
+    max_restarts: int = 10
+    max_crashes: int = 2
+    timeout_grace: float = 1.0
+    setup_timeout: float | None = 600.0
+    drain_timeout: float = 3.0
+    cleanup_timeout: float = 30.0
+    suppress_worker_output: bool = False
+    log_dir: str | PathLike[str] | None = None
+    isolate: bool = True
+    env: Mapping[str, str] = field(default_factory=dict)
+    backend: str = "local"
+    window: int | None = None
+    """Fixes how many tasks a worker may hold. For tests; the default follows measured durations."""
+
+    def __post_init__(self) -> None:
+        _whole("queue_size", self.queue_size, least=1)
+        if not isinstance(self.retries, RetryPolicy):
+            _whole("retries", self.retries, least=0)
+        _whole("max_restarts", self.max_restarts, least=0)
+        _whole("max_crashes", self.max_crashes, least=1)
+        _seconds("timeout_grace", self.timeout_grace, zero=True)
+        if self.setup_timeout is not None:
+            _seconds("setup_timeout", self.setup_timeout)
+        _seconds("drain_timeout", self.drain_timeout, zero=True)
+        _seconds("cleanup_timeout", self.cleanup_timeout)
+        if self.window is not None:
+            _whole("window", self.window, least=1)
+        if not isinstance(self.env, Mapping) or not all(
+            isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()
+        ):
+            raise UsageError(f"env must map names to strings, got {self.env!r}")
+        if self.backend not in ("local", "inline"):
+            raise UsageError(f"backend must be 'local' or 'inline', got {self.backend!r}")
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return self.retries if isinstance(self.retries, RetryPolicy) else RetryPolicy(retries=self.retries)
+
+
+@dataclass(frozen=True, slots=True)
+class RunArguments:
+    """What one ``run()`` was called with."""
+
+    items: Iterable[Any]
+    on_success: Callable[..., Any] | None
+    on_error: Callable[..., Any] | None = None
+    on_timeout: Callable[..., Any] | None = None
+    on_setup_fail: Callable[..., Any] | None = None
+    on_task_start: Callable[..., Any] | None = None
+    on_exit: Callable[..., Any] | None = None
+    on_progress: Callable[..., Any] | None = None
+    base_seed: int = 42
+    task_timeout: float | None = None
+    total_tasks: int | None = None
+    setup_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.items, Iterable):
+            raise UsageError(
+                f"generator must be iterable (a generator, list, ...), got {type(self.items).__name__}: "
+                "if it is a generator function, call it: generator=my_generator()"
+            )
+        for name in ("on_success", "on_error", "on_timeout", "on_setup_fail", "on_task_start", "on_exit", "on_progress"):
+            callback = getattr(self, name)
+            if callback is not None and not callable(callback):
+                raise UsageError(f"{name} must be callable, got {type(callback).__name__}: {callback!r:.80}")
+        if isinstance(self.base_seed, bool) or not isinstance(self.base_seed, int):
+            raise UsageError(f"base_seed must be an int, got {self.base_seed!r}")
+        if self.task_timeout is not None:
+            _seconds("task_timeout", self.task_timeout)
+        if self.total_tasks is not None:
+            _whole("total_tasks", self.total_tasks, least=0)
+
+
+def _whole(name: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def _seconds(name: str, value: object, *, zero: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or math.isinf(value):
+        raise UsageError(f"{name} must be a finite number of seconds, got {value!r}")
+    if value < 0 or (value == 0 and not zero):
+        raise UsageError(f"{name} must be {'at least 0' if zero else 'more than 0'} seconds, got {value!r}")

@@ -1,0 +1,172 @@
+"""Every value that crosses a process or is told to the user about a task: one frozen dataclass each.
+
+Outcomes (told to the user; ``stream()`` yields the first three):
+    TaskSuccess  TaskError  TaskTimeout  TaskStarted  SetupFailed  CleanupFailed
+
+Parent → worker:
+    Boot         everything a worker needs to come to life; the first frame of every channel
+    RunTasks     tasks to run; ``together`` seals them into one batch (bisection needs that)
+    RecallTasks  give back tasks that have not begun, the youngest first, and flush finished results
+    Finish       no more tasks will come: clean up and exit
+
+Worker → parent:
+    Ready        setup is done
+    SetupFailed, CleanupFailed
+    Results      finished tasks, packed (see transport/board.py)
+    GivenBack    the answer to RecallTasks
+    Finished     cleanup is done; the process is about to exit
+
+Events (told to observers): ProgressEvent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+# --- outcomes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSuccess:
+    task_id: int
+    data: Any
+    worker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    task_id: int
+    error: str
+    """A traceback, or the cause of the crash; an ``ErrorReport`` with fields when it comes from a run."""
+    worker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimeout:
+    task_id: int
+    timeout: float
+    worker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    task_id: int
+    worker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetupFailed:
+    gpu_id: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupFailed:
+    gpu_id: int
+    error: str
+
+
+Outcome = TaskSuccess | TaskError | TaskTimeout
+
+
+# --- events ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """One step in the life of a task or of a worker, as ``on_progress`` gets it.
+
+    Instants are seconds on the monotonic clock (``time.monotonic()``); unknown ones are ``None``.
+    """
+
+    kind: str
+    """Of a task: ``queued sent started finished retried``. Of a worker: ``worker_starting worker_ready
+    worker_setup_failed worker_died worker_retired worker_finished``."""
+    at: float
+    task_id: int | None = None
+    worker_id: int | None = None
+    device: str | None = None
+    attempt: int = 1
+    outcome: str | None = None
+    """With ``finished``: ``success error timeout cancelled``."""
+    queued_at: float | None = None
+    sent_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    duration_s: float | None = None
+    """Time inside user code; with ``worker_ready``: time the setup took."""
+    detail: str | None = None
+
+
+# --- parent → worker ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    worker_id: int
+    gpu_id: int | str
+    device: str
+    seed: int
+    base_seed: int
+    task_timeout: float | None
+    sys_path: tuple[str, ...]
+    main_path: str | None
+    """The user's script, to be imported as ``__mp_main__`` before unpickling; ``None`` when nothing needs it."""
+    main_name: str | None
+    """The module's name when it was started with ``python -m``; ``None`` otherwise."""
+    worker_cls: bytes
+    setup_kwargs: bytes
+    runtime: dict[str, Any] = field(default_factory=dict)
+    """Batching, overlap and the like: see runtime/plan.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTasks:
+    task_ids: tuple[int, ...] | range
+    payload: Any
+    """A ``transport.codec.Packed``."""
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecallTasks:
+    count: int
+    """How many at most; 0 asks only for a flush of finished results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    pass
+
+
+# --- worker → parent ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    setup_s: float
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    task_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What stands in place of a result when a task failed inside the worker."""
+
+    kind: str
+    """``"error"``, ``"timeout"``, ``"transport"`` or ``"oom"``."""
+    text: str
+    type_names: tuple[str, ...] = ()
+    """Qualified names along the exception's MRO, so that a RetryPolicy can match without unpickling."""
+    exception: bytes | None = None
+    """The exception itself, pickled, when that was possible."""
