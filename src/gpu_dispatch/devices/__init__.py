@@ -1,0 +1,16 @@
+"""What hardware is here, and how a worker is confined to its part of it.
+
+The doors:
+    resolve(spec, environ) -> list[Grant]     what each worker slot gets
+    inventory(environ) -> Inventory           what is here, what may be used, and why not the rest
+    DeviceMonitor                             memory, utilisation and health while a run goes on
+"""
+
+from __future__ import annotations
+
+from gpu_dispatch.devices.grants import resolve
+from gpu_dispatch.devices.hints import hint_for_setup_error
+from gpu_dispatch.devices.model import Device, Grant, Vendor
+from gpu_dispatch.devices.survey import Inventory, inventory
+
+__all__ = ["Device", "Grant", "Inventory", "Vendor", "hint_for_setup_error", "inventory", "resolve"]
