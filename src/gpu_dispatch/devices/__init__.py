@@ -11,6 +11,7 @@ from __future__ import annotations
 from gpu_dispatch.devices.grants import resolve
 from gpu_dispatch.devices.hints import hint_for_setup_error
 from gpu_dispatch.devices.model import Device, Grant, Vendor
+from gpu_dispatch.devices.monitor import DeviceMonitor
 from gpu_dispatch.devices.survey import Inventory, inventory
 
-__all__ = ["Device", "Grant", "Inventory", "Vendor", "hint_for_setup_error", "inventory", "resolve"]
+__all__ = ["Device", "DeviceMonitor", "Grant", "Inventory", "Vendor", "hint_for_setup_error", "inventory", "resolve"]

@@ -95,7 +95,7 @@ def _amd_view(devices: Sequence[Device], environ: Mapping[str, str]) -> View:
     entries = unmasked(devices) if rocr is None else read_mask(rocr, devices)
     if rocr is not None and HIP not in environ and stand_in == rocr:
         # Slurm writes the same list into both. Applied one after the other they may hide every card; it means one mask.
-        entries = tuple(replace(entry, token=str(entry.id)) for entry in entries)
+        entries = tuple(replace(e, token=str(e.id)) if e.id is not None else e for e in entries)
         return View(Vendor.AMD, entries, HIP, rocr, mirrors)
     if hip is None:
         return View(Vendor.AMD, entries, HIP if rocr is None else ROCR, rocr, mirrors if rocr is None else ())

@@ -6,7 +6,7 @@ The way of a fact:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpu_dispatch.devices import masks
@@ -20,6 +20,8 @@ _OWN_MASKS = {
     Vendor.INTEL: (masks.ZE,),
     Vendor.APPLE: (),
 }
+
+_INSTALL = "the extra gpu-dispatch[gpu] (nvidia-ml-py) tells more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,10 @@ class Inventory:
 def inventory(environ: Mapping[str, str], *, root: str = "/") -> Inventory:
     """Look at the machine. Cheap where there is no GPU (0.2 ms), never raises because a driver is broken."""
     findings = {
-        Vendor.NVIDIA: _nvidia(environ, root),
-        Vendor.AMD: amd.probe(root),
-        Vendor.INTEL: intel.probe(root),
-        Vendor.APPLE: apple.probe(),
+        Vendor.NVIDIA: _ask("NVIDIA", lambda: _nvidia(environ, root)),
+        Vendor.AMD: _ask("AMD", lambda: amd.probe(root)),
+        Vendor.INTEL: _ask("Intel", lambda: intel.probe(root)),
+        Vendor.APPLE: _ask("Apple", apple.probe),
     }
     present = [vendor for vendor in Vendor if findings[vendor].devices or _masked(vendor, environ)]
     views = [masks.view_of(vendor, findings[vendor].devices, environ) for vendor in present]
@@ -63,6 +65,13 @@ def inventory(environ: Mapping[str, str], *, root: str = "/") -> Inventory:
     )
 
 
+def _ask(name: str, probe: Callable[[], Findings]) -> Findings:
+    try:
+        return probe()
+    except Exception as error:  # a driver or its bindings broken in a new way must not end a run that needs no GPU
+        return Findings(notes=(f"{name}: could not be asked: {type(error).__name__}: {error}",))
+
+
 def _nvidia(environ: Mapping[str, str], root: str) -> Findings:
     """The first source that answers; the complaints of those that failed are kept."""
     found = nvml.probe(root)
@@ -71,8 +80,12 @@ def _nvidia(environ: Mapping[str, str], root: str) -> Findings:
     if not found.answered:
         found = nvidia_smi.probe(environ, root)
         notes += found.notes
+        if found.devices:
+            notes += (f"NVIDIA: found with nvidia-smi, which cannot watch memory or tell MIG instances; {_INSTALL}",)
     if not found.devices:
         found = nvidia_proc.probe(root)
+        if found.devices:
+            notes += (f"NVIDIA: only names are known, not memory or utilisation; {_INSTALL}",)
     return Findings(found.devices, notes)
 
 

@@ -1,6 +1,6 @@
 """Intel devices through sysfs. Only cards with memory of their own are offered to ``"auto"``.
 
-The i915 driver publishes ``lmem_total_bytes`` for those, the xe driver a ``tile0`` folder; an integrated GPU has neither.
+i915 publishes ``lmem_total_bytes`` for those, xe a ``tile0`` folder; integrated ones have neither.
 """
 
 from __future__ import annotations
