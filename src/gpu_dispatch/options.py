@@ -75,6 +75,12 @@ class Options:
     isolate: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     backend: str = "local"
+    cost: Callable[[Any], float] | None = None
+    """How long an item will take, in any unit: the longest of the credit window goes first."""
+    setup_concurrency: int | None = None
+    """How many workers may load their model at once; ``None`` means all."""
+    workers_per_gpu: int = 1
+    gpus_per_worker: int = 1
     window: int | None = None
     """Fixes how many tasks a worker may hold. For tests; the default follows measured durations."""
 
@@ -91,6 +97,12 @@ class Options:
         _seconds("cleanup_timeout", self.cleanup_timeout)
         if self.window is not None:
             _whole("window", self.window, least=1)
+        if self.cost is not None and not callable(self.cost):
+            raise UsageError(f"cost must be a function of an item, got {self.cost!r}")
+        if self.setup_concurrency is not None:
+            _whole("setup_concurrency", self.setup_concurrency, least=1)
+        _whole("workers_per_gpu", self.workers_per_gpu, least=1)
+        _whole("gpus_per_worker", self.gpus_per_worker, least=1)
         if not isinstance(self.env, Mapping) or not all(
             isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()
         ):

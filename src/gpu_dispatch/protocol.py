@@ -111,6 +111,7 @@ class Boot:
     base_seed: int
     task_timeout: float | None
     sys_path: tuple[str, ...]
+    argv: tuple[str, ...]
     main_path: str | None
     """The user's script, to be imported as ``__mp_main__`` before unpickling; ``None`` when nothing needs it."""
     main_name: str | None
@@ -124,8 +125,8 @@ class Boot:
 @dataclass(frozen=True, slots=True)
 class RunTasks:
     task_ids: tuple[int, ...] | range
-    payload: Any
-    """A ``transport.codec.Packed``."""
+    payload: tuple[str, Any]
+    """As ``transport.codec.pack`` made it."""
     together: bool = False
 
 

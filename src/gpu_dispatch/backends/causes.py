@@ -1,0 +1,41 @@
+"""What to tell a user about a process that is gone: what happened, what it likely means, what to do."""
+
+from __future__ import annotations
+
+import signal
+
+_MEANING = {
+    "SIGKILL": "Nobody survives SIGKILL: often the kernel's out-of-memory killer (see dmesg), or a person",
+    "SIGSEGV": "a crash in native code; the lines below may show where",
+    "SIGBUS": "often a full /dev/shm or a truncated memory-mapped file",
+    "SIGABRT": "native code called abort(), usually after printing why",
+    "SIGILL": "a binary built for another CPU",
+    "SIGTERM": "somebody asked it to end",
+}
+
+
+def describe_exit(code: int) -> str:
+    """``Popen.returncode`` in words."""
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        meaning = _MEANING.get(name)
+        return f"was killed by {name}" + (f" ({meaning})" if meaning else "")
+    if code == 0:
+        return "exited with code 0 in the middle of its work (os._exit, or an exit in native code)"
+    return f"exited with code {code}"
+
+
+def describe_death(who: str, pid: int, code: int | None, *, kill_reason: str | None, channel_closed: bool, tail: str) -> str:
+    if kill_reason is not None:
+        how = f"was killed because {kill_reason}"
+    elif channel_closed:
+        how = "closed its channel to the parent, so it was killed"
+    elif code is None:
+        how = "is gone"
+    else:
+        how = describe_exit(code)
+    text = f"WorkerDied: {who} (pid {pid}) {how}."
+    return f"{text}\nIts last output:\n{tail}" if tail else text

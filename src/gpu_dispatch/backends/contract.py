@@ -1,0 +1,77 @@
+"""What the engine asks of a backend, and what it is told by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpu_dispatch.protocol import Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
+
+
+@dataclass(frozen=True, slots=True)
+class TasksAnswered:
+    """Finished tasks, opened. Successes as parallel lists: they are many, and handled in bulk."""
+
+    task_ids: list[int]
+    values: list[Any]
+    busy_s: list[float]
+    failures: list[tuple[int, float, Failure]]
+    size: int = 0
+    """Bytes that crossed for these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRefused:
+    """An item could not be sent: it does not pickle."""
+
+    task_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The process is gone. Everything it managed to say was told before this."""
+
+    cause: str
+    suspects: tuple[int, ...]
+    in_good_order: bool
+    """It had said that it is finished."""
+
+
+Said = TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted
+
+
+class Backend(Protocol):
+    """Used by one thread, the engine's loop, except where said otherwise."""
+
+    def start(self, slot: int, boot: Boot) -> None: ...
+
+    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> list[ItemRefused]:
+        """Send these tasks; returns those whose items cannot travel."""
+        ...
+
+    def recall_tasks(self, slot: int, count: int) -> None: ...
+
+    def finish(self, slot: int) -> None: ...
+
+    def kill(self, slot: int, reason: str, grace_s: float) -> None: ...
+
+    def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
+        """(ids of the tasks that run now, since when). From any thread."""
+        ...
+
+    def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
+        """Until somebody says something, ``wake`` is called, or the time is up. Without ``read_results``, live
+        workers are left to block on their writes: the callbacks are behind."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait that is going on, or the next one. From any thread."""
+        ...
+
+    def pid(self, slot: int) -> int | None: ...
+
+    def close(self) -> None:
+        """Kill what is left, release everything. Idempotent."""
+        ...

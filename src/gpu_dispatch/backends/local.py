@@ -1,0 +1,274 @@
+"""Workers as processes of this machine.
+
+    engine's loop ──► LocalBackend ──► WorkerProcess (channel, board, pidfd) ──► runtime/entry.py
+                          ▲
+          one poll over all channels, deaths (pidfd) and the wake-up; it never blocks elsewhere
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_dispatch.backends.contract import Died, ItemRefused, Said, TasksAnswered
+from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.backends.process import WorkerProcess
+from gpu_dispatch.devices import Grant
+from gpu_dispatch.protocol import Boot, Failure, Finish, Finished, RecallTasks, RunTasks
+from gpu_dispatch.transport.board import split_frame
+from gpu_dispatch.transport.codec import WillNotPickle, are_atoms, entry_task_id, item_dumps, pack_atoms
+from gpu_dispatch.transport.explain import safe_str
+from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+
+CHECK_EXIT_S = 0.1
+"""Where there is no pidfd (not Linux), how often exits are looked for."""
+
+
+class LocalBackend:
+    def __init__(
+        self,
+        grants: Sequence[Grant],
+        worker_ids: Sequence[int],
+        env: Mapping[str, str],
+        pump: OutputPump,
+        *,
+        main_is_imported: bool = False,
+    ) -> None:
+        self._grants = grants
+        self._worker_ids = worker_ids
+        self._env = env
+        self._pump = pump
+        self._processes: dict[int, WorkerProcess] = {}
+        self._by_fd: dict[int, tuple[int, WorkerProcess]] = {}
+        self._poll = select.poll()
+        self._events: dict[int, int] = {}  # what is registered, to spare system calls
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._register(self._wake_read, select.POLLIN)
+        self._dumps = item_dumps(main_is_imported=main_is_imported)
+        self._closed = False
+
+    # --- asked by the engine -------------------------------------------------------------------------------
+
+    def start(self, slot: int, boot: Boot) -> None:
+        grant, worker_id = self._grants[slot], self._worker_ids[slot]
+        env = {**os.environ, **grant.env, **self._env}
+        process = WorkerProcess(worker_id, f"worker {worker_id} on {grant.label}", env, self._pump)
+        self._processes[slot] = process
+        self._by_fd[process.channel.fileno()] = (slot, process)
+        self._register(process.channel.fileno(), select.POLLIN)
+        if process.pidfd >= 0:
+            self._by_fd[process.pidfd] = (slot, process)
+            self._register(process.pidfd, select.POLLIN)
+        process.channel.send(boot)
+
+    def send_tasks(
+        self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool
+    ) -> list[ItemRefused]:
+        process = self._processes.get(slot)
+        if process is None:
+            return []  # it died a moment ago; its death is on its way and will move these tasks
+        refused: list[ItemRefused] = []
+        payload: tuple[str, Any]
+        if are_atoms(items):
+            payload = pack_atoms(items)
+        else:
+            packed, accepted = [], []
+            for task_id, item in zip(task_ids, items, strict=True):
+                try:
+                    packed.append(self._dumps(item))
+                    accepted.append(task_id)
+                except WillNotPickle as error:
+                    refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
+            payload, task_ids = ("each", packed), accepted
+        if task_ids:
+            process.channel.send(RunTasks(tuple(task_ids), payload, together))
+        return refused
+
+    def recall_tasks(self, slot: int, count: int) -> None:
+        self._send(slot, RecallTasks(count))
+
+    def finish(self, slot: int) -> None:
+        self._send(slot, Finish())
+
+    def kill(self, slot: int, reason: str, grace_s: float) -> None:
+        process = self._processes.get(slot)
+        if process is None:
+            return
+        process.kill_reason = reason
+        if grace_s > 0:
+            process.signal_tree(signal.SIGTERM)
+            process.kill_at = time.monotonic() + grace_s
+        else:
+            process.signal_tree(signal.SIGKILL)
+
+    def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
+        process = self._processes.get(slot)
+        if process is None:
+            return (), None
+        try:
+            return process.board.running()
+        except ValueError:  # closed between the two lines, by the loop
+            return (), None
+
+    def pid(self, slot: int) -> int | None:
+        process = self._processes.get(slot)
+        return None if process is None else process.pid
+
+    def wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"x")
+        except (BlockingIOError, OSError):
+            pass  # full: a wake-up is already waiting. Closed: the run is over
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for process in self._processes.values():
+            process.signal_tree(signal.SIGKILL)
+        for process in self._processes.values():
+            process.bury()
+            process.close()
+        self._processes.clear()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    # --- waiting -------------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
+        for slot, process in self._processes.items():
+            wanted = (select.POLLIN if read_results else 0) | (select.POLLOUT if process.channel.has_backlog else 0)
+            if not process.channel_closed:
+                self._register(process.channel.fileno(), wanted)
+        timeout_s = self._until_next_kill(timeout_s)
+        ready = self._poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
+        said: list[tuple[int, Said]] = []
+        dead: dict[int, WorkerProcess] = {}
+        for fd, events in ready:
+            if fd == self._wake_read:
+                self._swallow_wakes()
+                continue
+            slot, process = self._by_fd[fd]
+            if fd == process.pidfd:
+                dead[slot] = process
+                continue
+            if events & select.POLLOUT:
+                process.channel.flush()
+            if events & ~select.POLLOUT and not self._read(slot, process, said):
+                self._on_channel_closed(process)
+        if not hasattr(os, "pidfd_open"):
+            dead.update((slot, p) for slot, p in self._processes.items() if p.has_exited())
+        for slot, process in dead.items():
+            self._take_last_words(slot, process, said)
+        return said
+
+    def _until_next_kill(self, timeout_s: float | None) -> float | None:
+        """SIGKILL those whose grace is over; returns how long to wait at most."""
+        now = time.monotonic()
+        for process in self._processes.values():
+            if process.kill_at is not None:
+                if process.kill_at <= now:
+                    process.kill_at = None
+                    process.signal_tree(signal.SIGKILL)
+                else:
+                    left = process.kill_at - now
+                    timeout_s = left if timeout_s is None else min(timeout_s, left)
+        if not hasattr(os, "pidfd_open"):
+            timeout_s = CHECK_EXIT_S if timeout_s is None else min(timeout_s, CHECK_EXIT_S)
+        return timeout_s
+
+    def _read(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> bool:
+        """Whether the channel is still open."""
+        try:
+            frames, is_open = process.channel.receive()
+        except BrokenFrame:
+            return False
+        for kind, body in frames:
+            if kind == FrameKind.RESULTS:
+                flush, entries = split_frame(body)
+                process.board.note_received(flush)
+                said.append((slot, _opened(entries)))
+                continue
+            try:
+                message = pickle.loads(body)
+            except Exception:
+                return False
+            if isinstance(message, Finished):
+                process.finished = True
+            else:
+                said.append((slot, message))
+        return is_open
+
+    def _on_channel_closed(self, process: WorkerProcess) -> None:
+        """Usually the process is dying and the pidfd says so next; if user code closed the channel, end it."""
+        process.channel_closed = not process.has_exited()
+        self._unregister(process.channel.fileno())
+        if process.channel_closed and not process.finished:
+            process.signal_tree(signal.SIGKILL)
+
+    def _take_last_words(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> None:
+        while True:  # everything that is complete in the channel, then what is on the board
+            before = len(said)
+            if not self._read(slot, process, said) or len(said) == before:
+                break
+        entries = process.board.last_entries()
+        if entries:
+            said.append((slot, _opened(entries)))
+        suspects, _ = process.board.running()
+        cause = process.bury()
+        for fd in (process.channel.fileno(), process.pidfd):
+            if fd >= 0:
+                self._unregister(fd)
+                self._by_fd.pop(fd, None)
+        del self._processes[slot]
+        process.close()
+        said.append((slot, Died(cause, suspects, process.finished)))
+
+    def _send(self, slot: int, message: object) -> None:
+        process = self._processes.get(slot)
+        if process is not None:
+            process.channel.send(message)
+
+    def _swallow_wakes(self) -> None:
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            pass
+
+    def _register(self, fd: int, events: int) -> None:
+        if self._events.get(fd) != events:
+            self._events[fd] = events
+            self._poll.register(fd, events)
+
+    def _unregister(self, fd: int) -> None:
+        if self._events.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+
+def _opened(entries: list[memoryview]) -> TasksAnswered:
+    """Unpickle each entry by itself: one that will not load is that task's failure, nobody else's."""
+    ids: list[int] = []
+    values: list[Any] = []
+    busy: list[float] = []
+    failures: list[tuple[int, float, Failure]] = []
+    for entry in entries:
+        try:
+            task_id, busy_s, value, *failure = pickle.loads(entry)
+        except BaseException as error:
+            text = f"the result does not unpickle in the parent. {type(error).__name__}: {safe_str(error)}"
+            failures.append((entry_task_id(entry), 0.0, Failure("transport", text)))
+            continue
+        if failure:
+            failures.append((task_id, busy_s, failure[0]))
+        else:
+            ids.append(task_id)
+            values.append(value)
+            busy.append(busy_s)
+    return TasksAnswered(ids, values, busy, failures, sum(map(len, entries)))

@@ -1,0 +1,159 @@
+"""What workers print: passed on, kept for crash reports, written to log files — by one thread of its own.
+
+A worker's stdout and stderr are pipes that end here, never the protocol channel. The engine's loop does not touch
+them: a blocked terminal may stop this thread, and then the workers that print, but no timeout and no restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+TAIL_LINES = 20
+MOST_LINE = 2000
+"""Characters of one line that are kept for reports; log files get everything."""
+READ_BYTES = 1 << 16
+
+
+class _Source:
+    __slots__ = ("ended", "log", "partial", "stream", "tail", "worker_id")
+
+    def __init__(self, worker_id: int, stream: str, tail: deque[str], log: BinaryIO | None, ended: threading.Event):
+        self.worker_id = worker_id
+        self.stream = stream
+        self.tail = tail
+        self.log = log
+        self.partial = b""
+        self.ended = ended
+
+
+class OutputPump:
+    def __init__(self, *, suppress: bool, log_dir: Path | None) -> None:
+        self._suppress = suppress
+        self._log_dir = log_dir
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._new: deque[tuple[int, _Source]] = deque()
+        self._logs: dict[int, BinaryIO] = {}
+        self._closing = threading.Event()
+        self.recent: deque[tuple[int, str]] = deque(maxlen=50)
+        """(worker, line) of all workers, the latest last. Read by views from other threads."""
+        self._thread = threading.Thread(target=self._pump, name="gpu-dispatch-output", daemon=True)
+        self._thread.start()
+
+    def log_path(self, worker_id: int) -> Path | None:
+        return None if self._log_dir is None else self._log_dir / f"worker-{worker_id}.log"
+
+    def add(self, worker_id: int, stdout_fd: int, stderr_fd: int) -> Tail:
+        """Take over the reading ends of a new worker's pipes."""
+        log = self._logs.get(worker_id)
+        path = self.log_path(worker_id)
+        if log is None and path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            log = self._logs[worker_id] = path.open("ab", buffering=0)
+        lines: deque[str] = deque(maxlen=TAIL_LINES)
+        ended = threading.Event()
+        for name, fd in (("stdout", stdout_fd), ("stderr", stderr_fd)):
+            os.set_blocking(fd, False)
+            self._new.append((fd, _Source(worker_id, name, lines, log, ended)))
+        self._wake()
+        return Tail(lines, ended)
+
+    def close(self, patience_s: float = 1.0) -> None:
+        """Pass on what has arrived; a grandchild that keeps a pipe open does not hold us up."""
+        self._closing.set()
+        self._wake()
+        self._thread.join(patience_s)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"x")
+
+    def _pump(self) -> None:
+        try:
+            while True:
+                closing = self._closing.is_set()
+                while self._new:
+                    fd, source = self._new.popleft()
+                    self._selector.register(fd, selectors.EVENT_READ, source)
+                ready = self._selector.select(0 if closing else None)
+                for key, _ in ready:
+                    if key.data is None:
+                        os.read(self._wake_read, 4096)
+                    else:
+                        self._read(key.fd, key.data)
+                if closing and not any(key.data for key, _ in ready):
+                    return
+        finally:
+            for key in list(self._selector.get_map().values()):
+                if key.data is not None:
+                    self._end(key.fd, key.data)
+            self._selector.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            for log in self._logs.values():
+                log.close()
+
+    def _read(self, fd: int, source: _Source) -> None:
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end(fd, source)
+            return
+        if source.log is not None:
+            with contextlib.suppress(OSError):  # a full disk must not stop the run
+                source.log.write(data)
+        self._keep(source, data)
+        if not self._suppress:
+            _pass_on(source.stream, data)
+
+    def _keep(self, source: _Source, data: bytes) -> None:
+        *lines, source.partial = (source.partial + data).split(b"\n")
+        if len(source.partial) > MOST_LINE:
+            lines, source.partial = [*lines, source.partial], b""
+        for line in lines[-TAIL_LINES:]:
+            text = line[:MOST_LINE].decode("utf-8", "backslashreplace")
+            source.tail.append(text)
+            self.recent.append((source.worker_id, text))
+
+    def _end(self, fd: int, source: _Source) -> None:
+        if source.partial:
+            self._keep(source, b"\n")
+        self._selector.unregister(fd)
+        os.close(fd)
+        if source.stream == "stderr":
+            source.ended.set()
+
+
+class Tail:
+    """The last lines of one worker's life."""
+
+    def __init__(self, lines: deque[str], ended: threading.Event) -> None:
+        self._lines = lines
+        self._ended = ended
+
+    def text(self, patience_s: float) -> str:
+        """Call after the death: waits a moment for the pump to read what the worker said last."""
+        self._ended.wait(patience_s)
+        return "\n".join(f"  {line}" for line in list(self._lines))
+
+
+def _pass_on(stream: str, data: bytes) -> None:
+    """Through ``sys.stdout`` and ``sys.stderr`` as they are now: notebooks and test runners replace them."""
+    target: TextIO | None = getattr(sys, stream)
+    if target is None:
+        return
+    with contextlib.suppress(OSError, ValueError):  # closed, or a broken pipe: nobody is listening
+        target.write(data.decode("utf-8", "backslashreplace"))
+        target.flush()

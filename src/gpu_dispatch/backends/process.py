@@ -1,0 +1,102 @@
+"""One worker process as the parent sees it: its birth, its channel, its death.
+
+Every worker leads a session of its own, so that a kill reaches its whole tree. Its environment is complete at birth.
+Nothing secret is on its command line: everything it needs comes through the channel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import gpu_dispatch
+from gpu_dispatch.backends.causes import describe_death
+from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.transport.board import BoardReader, create_board_file
+from gpu_dispatch.transport.channel import Channel, channel_pair
+
+LAST_WORDS_S = 0.05
+"""How long a death may wait for the last lines of stderr. They are there at once, unless a grandchild holds the pipe."""
+
+_PACKAGE_ROOT = str(Path(gpu_dispatch.__file__).resolve().parent.parent)
+_STUB = "import sys;sys.path[0]={root!r};from gpu_dispatch.runtime.entry import main;main({channel},{board},{lifeline})"
+
+
+class WorkerProcess:
+    """One life of a worker. Thrown away, with its channel and its shared memory, when that life ends."""
+
+    def __init__(self, worker_id: int, who: str, env: Mapping[str, str], pump: OutputPump) -> None:
+        self.who = who
+        self.kill_reason: str | None = None
+        self.kill_at: float | None = None
+        self.channel_closed = False
+        self.finished = False
+        with contextlib.ExitStack() as ends:  # the worker's ends, ours to close whatever happens
+            ours, theirs = channel_pair()
+            ends.callback(theirs.close)
+            board_fd = create_board_file()
+            ends.callback(os.close, board_fd)
+            lifeline_read, self._lifeline = os.pipe()
+            ends.callback(os.close, lifeline_read)
+            out_read, out_write = os.pipe()
+            ends.callback(os.close, out_write)
+            err_read, err_write = os.pipe()
+            ends.callback(os.close, err_write)
+            try:
+                self._popen = subprocess.Popen(
+                    _command(theirs.fileno(), board_fd, lifeline_read),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out_write,
+                    stderr=err_write,
+                    env=dict(env),
+                    pass_fds=(theirs.fileno(), board_fd, lifeline_read),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                for fd in (self._lifeline, out_read, err_read):
+                    os.close(fd)
+                raise
+            self.channel = Channel(ours)
+            self.board = BoardReader(board_fd)
+            self.tail = pump.add(worker_id, out_read, err_read)
+        self.pid = self._popen.pid
+        self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+
+    def signal_tree(self, signum: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signum)
+
+    def has_exited(self) -> bool:
+        """Without reaping: the process group must stay ours until its last member has been killed."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def bury(self) -> str:
+        """Call once the process has exited: ends what it left behind; returns what to tell about its death."""
+        self.signal_tree(signal.SIGKILL)
+        code = self._popen.wait()
+        tail = self.tail.text(LAST_WORDS_S)
+        return describe_death(
+            self.who, self.pid, code, kill_reason=self.kill_reason, channel_closed=self.channel_closed, tail=tail
+        )
+
+    def close(self) -> None:
+        self.channel.close()
+        self.board.close()
+        os.close(self._lifeline)
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+
+
+def _command(channel: int, board: int, lifeline: int) -> list[str]:
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    stub = _STUB.format(root=_PACKAGE_ROOT, channel=channel, board=board, lifeline=lifeline)
+    return [sys.executable, *flags, "-c", stub]

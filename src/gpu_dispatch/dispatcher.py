@@ -1,0 +1,297 @@
+"""Dispatcher: what users call. Arguments become options, options become a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from gpu_dispatch import devices
+from gpu_dispatch.backends import travel
+from gpu_dispatch.backends.local import LocalBackend
+from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.engine.run import Run
+from gpu_dispatch.errors import RunInProgress, UsageError
+from gpu_dispatch.observe.stats import RunStats, empty_snapshot
+from gpu_dispatch.options import Options, RetryPolicy, RunArguments
+from gpu_dispatch.protocol import Boot, Outcome
+from gpu_dispatch.runtime.main_module import refuse_run_during_import
+from gpu_dispatch.scheduling import SchedulerSettings
+from gpu_dispatch.worker import BaseWorker
+
+
+class Dispatcher:
+    """Keeps a worker busy on every GPU until an iterable is exhausted.
+
+    ``worker_cls``: your subclass of BaseWorker. ``gpu_ids``: ``[0, 1]``, ``"auto"``, ``"0,2-5"``, UUIDs, or ``"cpu:4"``
+    for four workers without a GPU. ``queue_size``: items pulled from the iterable and not yet delivered, at most.
+    Every other option is described in docs/howto/options.md.
+    """
+
+    def __init__(
+        self,
+        worker_cls: type[BaseWorker],
+        gpu_ids: Sequence[int | str] | str,
+        queue_size: int = 1024,
+        *,
+        retries: int | RetryPolicy = 0,
+        max_restarts: int = 10,
+        max_crashes: int = 2,
+        timeout_grace: float = 1.0,
+        setup_timeout: float | None = 600.0,
+        drain_timeout: float = 3.0,
+        cleanup_timeout: float = 30.0,
+        suppress_worker_output: bool = False,
+        log_dir: str | PathLike[str] | None = None,
+        isolate: bool = True,
+        env: Mapping[str, str] | None = None,
+        backend: str = "local",
+        cost: Callable[[Any], float] | None = None,
+        setup_concurrency: int | None = None,
+        workers_per_gpu: int = 1,
+        gpus_per_worker: int = 1,
+        window: int | None = None,
+    ) -> None:
+        self._worker_cls = travel.check_worker_class(worker_cls)
+        self._options = Options(
+            queue_size=queue_size,
+            retries=retries,
+            max_restarts=max_restarts,
+            max_crashes=max_crashes,
+            timeout_grace=timeout_grace,
+            setup_timeout=setup_timeout,
+            drain_timeout=drain_timeout,
+            cleanup_timeout=cleanup_timeout,
+            suppress_worker_output=suppress_worker_output,
+            log_dir=log_dir,
+            isolate=isolate,
+            env=dict(env) if isinstance(env, Mapping) else env or {},
+            backend=backend,
+            cost=cost,
+            setup_concurrency=setup_concurrency,
+            workers_per_gpu=workers_per_gpu,
+            gpus_per_worker=gpus_per_worker,
+            window=window,
+        )
+        self._grants = devices.resolve(
+            gpu_ids, os.environ, workers_per_gpu=workers_per_gpu, gpus_per_worker=gpus_per_worker, isolate=isolate
+        )
+        self._worker_ids = _worker_ids(self._grants, workers_per_gpu)
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        self._stats: RunStats | None = None
+
+    @property
+    def worker_ids(self) -> tuple[int, ...]:
+        """The numbers that callbacks get, one per worker."""
+        return self._worker_ids
+
+    def run(
+        self,
+        generator: Iterable[Any],
+        on_success: Callable[..., Any],
+        on_error: Callable[..., Any] | None = None,
+        on_timeout: Callable[..., Any] | None = None,
+        on_setup_fail: Callable[..., Any] | None = None,
+        on_task_start: Callable[..., Any] | None = None,
+        on_exit: Callable[..., Any] | None = None,
+        base_seed: int = 42,
+        task_timeout: float | None = None,
+        *,
+        total_tasks: int | None = None,
+        on_progress: Callable[..., Any] | None = None,
+        **setup_kwargs: Any,
+    ) -> dict[str, Any]:
+        """Process every item; blocks until all are settled and the workers are gone. Returns the statistics.
+
+        Callbacks run on this thread: ``on_success(task_id, result, worker_id)``, ``on_error(task_id, error,
+        worker_id)``, ``on_timeout(task_id, timeout, worker_id)``, ``on_setup_fail(gpu_id, error)``,
+        ``on_task_start(task_id, worker_id)``, ``on_progress(event)``, ``on_exit()``. Further keyword arguments go to
+        your ``setup()``.
+        """
+        if not callable(on_success):
+            raise UsageError(f"on_success must be callable, got {on_success!r:.80}")
+        arguments = RunArguments(
+            items=generator,
+            on_success=on_success,
+            on_error=on_error,
+            on_timeout=on_timeout,
+            on_setup_fail=on_setup_fail,
+            on_task_start=on_task_start,
+            on_exit=on_exit,
+            on_progress=on_progress,
+            base_seed=base_seed,
+            task_timeout=task_timeout,
+            total_tasks=total_tasks,
+            setup_kwargs=setup_kwargs,
+        )
+        run, pump = self._prepare(arguments)
+        try:
+            run.execute()
+        finally:
+            pump.close()
+        return self.get_stats()
+
+    def stream(
+        self,
+        generator: Iterable[Any],
+        *,
+        base_seed: int = 42,
+        task_timeout: float | None = None,
+        total_tasks: int | None = None,
+        ordered: bool = False,
+        **setup_kwargs: Any,
+    ) -> Iterator[Outcome]:
+        """Iterate over TaskSuccess, TaskError and TaskTimeout as they come, or in the order of the input."""
+        arguments = RunArguments(
+            items=generator,
+            on_success=None,
+            base_seed=base_seed,
+            task_timeout=task_timeout,
+            total_tasks=total_tasks,
+            setup_kwargs=setup_kwargs,
+        )
+        return self._stream(arguments, ordered=ordered)
+
+    def _stream(self, arguments: RunArguments, *, ordered: bool) -> Iterator[Outcome]:
+        run, pump = self._prepare(arguments)
+        outcomes = run.outcomes()
+        try:
+            yield from in_order(outcomes) if ordered else outcomes
+        finally:
+            outcomes.close()  # type: ignore[attr-defined]
+            pump.close()
+
+    async def astream(self, generator: Iterable[Any], **options: Any) -> AsyncIterator[Outcome]:
+        """``stream()`` for asyncio: the event loop is never blocked."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        outcomes = self.stream(generator, **options)
+        nothing = object()
+        try:
+            while True:
+                outcome = await loop.run_in_executor(None, next, outcomes, nothing)
+                if outcome is nothing:
+                    return
+                yield outcome  # type: ignore[misc]
+        finally:
+            close = getattr(outcomes, "close", None)
+            if close is not None:
+                await loop.run_in_executor(None, close)
+
+    def get_stats(self) -> dict[str, Any]:
+        """A snapshot of the run that is going on, or of the last one. From any thread, at any time."""
+        stats = self._stats
+        return empty_snapshot() if stats is None else stats.snapshot()
+
+    def shutdown(self) -> None:
+        """Pull no more items, settle what was pulled, clean up. Waits for the end, unless called from a callback."""
+        run = self._run
+        if run is not None and not run.over:
+            run.shutdown()
+
+    def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
+        refuse_run_during_import()
+        options = self._options
+        luggage = travel.pack(self._worker_cls, arguments.setup_kwargs)
+        with self._lock:
+            if self._run is not None and not self._run.over:
+                raise RunInProgress(
+                    "this dispatcher is running: wait for its run() to return, or use a second Dispatcher"
+                )
+            workers = [
+                (worker_id, grant.gpu_id, grant.device)
+                for worker_id, grant in zip(self._worker_ids, self._grants, strict=True)
+            ]
+            stats = RunStats(workers, _expected_total(arguments), arguments.task_timeout)
+            log_dir = None if options.log_dir is None else Path(options.log_dir)
+            pump = OutputPump(suppress=options.suppress_worker_output, log_dir=log_dir)
+            stats.output = lambda: list(pump.recent)
+            stats.log_dir = None if log_dir is None else str(log_dir)
+            for worker in stats.workers:
+                path = pump.log_path(worker.worker_id)
+                worker.log_file = None if path is None else str(path)
+            backend = LocalBackend(
+                self._grants, self._worker_ids, options.env, pump, main_is_imported=luggage.main_is_imported
+            )
+            self._run = Run(
+                arguments,
+                options,
+                _scheduler_settings(options, arguments, len(self._grants)),
+                backend,
+                stats,
+                self._worker_ids,
+                lambda slot: self._boot(slot, luggage, arguments),
+                devices.hint_for_setup_error,
+            )
+            self._stats = stats
+            return self._run, pump
+
+    def _boot(self, slot: int, luggage: travel.Luggage, arguments: RunArguments) -> Boot:
+        grant = self._grants[slot]
+        return Boot(
+            worker_id=self._worker_ids[slot],
+            gpu_id=grant.gpu_id,
+            device=grant.device,
+            seed=arguments.base_seed + slot,
+            base_seed=arguments.base_seed,
+            task_timeout=arguments.task_timeout,
+            sys_path=tuple(sys.path),
+            argv=tuple(sys.argv),
+            main_path=luggage.main_path,
+            main_name=luggage.main_name,
+            worker_cls=luggage.worker_cls,
+            setup_kwargs=luggage.setup_kwargs,
+            runtime={
+                "announce_starts": arguments.on_task_start is not None or arguments.on_progress is not None,
+                "cpus": grant.cpus,
+            },
+        )
+
+
+def _scheduler_settings(options: Options, arguments: RunArguments, slots: int) -> SchedulerSettings:
+    return SchedulerSettings(
+        slots=slots,
+        retry=options.retry_policy,
+        max_restarts=options.max_restarts,
+        max_crashes=options.max_crashes,
+        task_timeout=arguments.task_timeout,
+        timeout_grace=options.timeout_grace,
+        setup_timeout=options.setup_timeout,
+        cleanup_timeout=options.cleanup_timeout,
+        setup_concurrency=options.setup_concurrency,
+        fixed_window=options.window,
+    )
+
+
+def _worker_ids(grants: Sequence[devices.Grant], workers_per_gpu: int) -> tuple[int, ...]:
+    """The GPU's own number where that names one worker; the slot's number otherwise."""
+    ids = [grant.gpu_id for grant in grants]
+    if workers_per_gpu == 1 and all(isinstance(gpu_id, int) for gpu_id in ids):
+        return tuple(int(gpu_id) for gpu_id in ids)
+    return tuple(range(len(ids)))
+
+
+def _expected_total(arguments: RunArguments) -> int | None:
+    if arguments.total_tasks is not None:
+        return arguments.total_tasks
+    try:
+        return len(arguments.items)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def in_order(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Hold back what came too early. Bounded: what is held back is not delivered, so it uses up the credit."""
+    early: dict[int, Outcome] = {}
+    wanted = 0
+    for outcome in outcomes:
+        early[outcome.task_id] = outcome
+        while wanted in early:
+            yield early.pop(wanted)
+            wanted += 1

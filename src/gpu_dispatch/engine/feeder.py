@@ -1,0 +1,99 @@
+"""Pulling from the user's iterable, on a thread of its own, only while there is credit.
+
+Items go into a buffer that the loop empties when it next looks; it is woken only when a worker could use them.
+A slow iterable is therefore passed on item by item, a fast one in bulk, without any setting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from gpu_dispatch.engine.credit import Credit
+
+
+class Feeder:
+    def __init__(
+        self,
+        items: Iterable[Any],
+        credit: Credit,
+        wake_loop: Callable[[], None],
+        cost: Callable[[Any], float] | None = None,
+    ) -> None:
+        # With a cost, the buffer holds (item, cost): the user's function runs here, not in the loop.
+        self._items = items if cost is None else ((item, float(cost(item))) for item in items)
+        self.with_costs = cost is not None
+        self._credit = credit
+        self._wake_loop = wake_loop
+        self._buffer: deque[Any] = deque()
+        self._stop = False
+        self._exhausted = False
+        self.error: BaseException | None = None
+        """What the iterable raised, with its own traceback."""
+        self.loop_is_hungry = False
+        """Set by the loop while it sleeps and could use items."""
+        self._thread = threading.Thread(target=self._pull, name="gpu-dispatch-feeder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Pull no more. What was pulled stays to be taken."""
+        self._stop = True
+        self._credit.close()
+
+    def take(self) -> list[Any]:
+        """What was pulled since the last call."""
+        buffer = self._buffer
+        return [buffer.popleft() for _ in range(len(buffer))]
+
+    @property
+    def has_items(self) -> bool:
+        return bool(self._buffer)
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more will come. Look at this *before* the last ``take``."""
+        return self._exhausted
+
+    def join(self, patience_s: float) -> None:
+        """An iterable that blocks cannot be interrupted: its (daemon) thread is left behind."""
+        if self._thread.ident is not None:
+            self._thread.join(patience_s)
+
+    def _pull(self) -> None:
+        iterator = None
+        try:
+            iterator = iter(self._items)
+            append = self._buffer.append
+            while not self._stop:
+                credit = self._credit.take()
+                taken = 0
+                for item in islice(iterator, credit):
+                    append(item)
+                    taken += 1
+                    if self.loop_is_hungry:
+                        self.loop_is_hungry = False
+                        self._wake_loop()
+                    if self._stop:
+                        break
+                if taken < credit:
+                    break
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._close(iterator)
+            self._exhausted = True
+            self._wake_loop()
+
+    def _close(self, iterator: Any) -> None:
+        """Let a generator run its ``finally`` blocks now, on the thread that ran the rest of it."""
+        close = getattr(iterator, "close", None)
+        if callable(close) and hasattr(iterator, "gi_frame"):
+            try:
+                close()
+            except BaseException as error:
+                self.error = self.error or error

@@ -1,0 +1,432 @@
+"""The parent's one loop.
+
+    feeder thread ──items──►┐                        ┌──► backend ──► workers
+                          loop ─► Scheduler ─► perform
+    workers ──► wait ──────►┘                        └──► notices ──► caller's thread
+
+Guarantees
+- Only this thread calls the scheduler, or tells the backend to start, send or kill.
+- It sleeps until the next reply, death, post or deadline; it never polls, and never blocks on a full pipe.
+- A slow callback cannot delay a hard timeout: callbacks run elsewhere.
+- When undelivered results pile up, it stops reading: workers then block on their writes. That bounds memory in bytes,
+  as the credit bounds it in items.
+
+Not here: deciding (scheduling/), starting and killing (backends/), callbacks (delivery.py).
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from gpu_dispatch.backends.contract import Backend, Died, ItemRefused, Said, TasksAnswered
+from gpu_dispatch.engine.feeder import Feeder
+from gpu_dispatch.engine.notices import (
+    Draining,
+    Ended,
+    Failed,
+    Notice,
+    SetupGivenUp,
+    Started,
+    Succeeded,
+)
+from gpu_dispatch.engine.timeline import Timeline
+from gpu_dispatch.errors import AllWorkersFailed, ErrorReport, InternalError, MainGuardError
+from gpu_dispatch.observe.stats import RunStats
+from gpu_dispatch.protocol import Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
+from gpu_dispatch.scheduling import Scheduler
+from gpu_dispatch.scheduling import actions as do
+from gpu_dispatch.scheduling import inputs as told
+
+MOST_UNDELIVERED_BYTES = 64 << 20
+"""Results read and not delivered. Less would let workers idle behind a callback that is slow only now and then."""
+LAST_ITEM_S = 0.2
+"""How long a stopped run waits for an item that the feeder is pulling at that moment."""
+
+GUARD_MARK = "no __main__ guard"
+
+
+class Loop:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        backend: Backend,
+        feeder: Feeder,
+        stats: RunStats,
+        worker_ids: Sequence[int],
+        boot_for: Callable[[int], Boot],
+        notices: SimpleQueue[Notice],
+        *,
+        announce_starts: bool,
+        timeline: Timeline | None = None,
+        explain_setup: Callable[[str], str | None] = lambda text: None,
+    ) -> None:
+        self.notices = notices
+        self.consumed_bytes = 0  # written by the delivering thread only
+        self._produced_bytes = 0
+        self._scheduler = scheduler
+        self._backend = backend
+        self._feeder = feeder
+        self._stats = stats
+        self._worker_ids = worker_ids
+        self._boot_for = boot_for
+        self._announced: set[int] | None = set() if announce_starts else None
+        self._timeline = timeline
+        self._explain_setup = explain_setup
+        self._items: dict[int, Any] = {}
+        self._failures: dict[int, Failure] = {}  # of the input that is being handled
+        self._answers: TasksAnswered | None = None  # likewise
+        self._next_id = 0
+        self._posts: deque[Callable[[], None]] = deque()
+        self._feeding = False
+        self._input_over = False
+        self._stopping = False
+        self._ended: do.EndRun | None = None
+        self._retired: dict[int, tuple[str, bool]] = {}
+        self._thread = threading.Thread(target=self._main, name="gpu-dispatch-loop", daemon=True)
+        self._doors: dict[type, Callable[[int, Any], None]] = {
+            TasksAnswered: self._on_answered,
+            Ready: self._on_ready,
+            SetupFailed: self._on_setup_failed,
+            CleanupFailed: self._on_cleanup_failed,
+            GivenBack: self._on_given_back,
+            TaskStarted: self._on_started,
+            ItemRefused: self._on_refused,
+            Died: self._on_died,
+        }
+        self._hands: dict[type, Callable[[Any], None]] = {
+            do.StartWorker: self._start_worker,
+            do.SendTasks: self._send_tasks,
+            do.RecallTasks: lambda a: backend.recall_tasks(a.slot, a.count),
+            do.PeekWorker: self._peek,
+            do.KillWorker: lambda a: backend.kill(a.slot, a.reason, a.grace_s),
+            do.FinishWorker: lambda a: backend.finish(a.slot),
+            do.RetireSlot: self._retire,
+            do.SettleSuccess: self._settle_success,
+            do.SettleFailure: self._settle_failure,
+            do.RetryTask: self._retry,
+            do.EndRun: self._end_run,
+        }
+
+    # --- from any thread -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, patience_s: float | None = None) -> None:
+        self._thread.join(patience_s)
+
+    @property
+    def paused(self) -> bool:
+        """Too much is undelivered: results are not read."""
+        return self._produced_bytes - self.consumed_bytes > MOST_UNDELIVERED_BYTES
+
+    def wake(self) -> None:
+        self._backend.wake()
+
+    def stop_pulling(self) -> None:
+        """Pull no more items; everything already pulled is settled, then the run ends."""
+        self._post(self._end_input)
+
+    def stop(self, drain_s: float, reason: str) -> None:
+        """Cancel what has not begun; what runs has ``drain_s`` seconds. Again, with less, hurries it."""
+        self._post(lambda: self._stop(drain_s, reason))
+
+    def _post(self, post: Callable[[], None]) -> None:
+        self._posts.append(post)
+        self._backend.wake()
+
+    # --- the loop ------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._tell(told.TimePassed())
+            while self._ended is None:
+                while self._posts:
+                    self._posts.popleft()()
+                self._take_items()
+                for slot, said in self._wait():
+                    self._doors[type(said)](slot, said)
+                wake_at = self._scheduler.wake_at
+                if wake_at is not None and wake_at <= time.monotonic():
+                    self._tell(told.TimePassed())
+            error = self._verdict()
+        except BaseException as bug:
+            error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
+            error.__cause__ = bug
+        finally:
+            self._feeder.stop()
+            try:
+                self._backend.close()
+            finally:
+                self.notices.put(Ended(error))
+
+    def _wait(self) -> list[tuple[int, Said]]:
+        timeout = None
+        if self._ended is not None:
+            return []
+        if self._scheduler.wake_at is not None:
+            timeout = max(0.0, self._scheduler.wake_at - time.monotonic())
+        feeder = self._feeder
+        if self._feeding and self._scheduler.wants_tasks:
+            feeder.loop_is_hungry = True
+            if feeder.has_items or (feeder.exhausted and not self._input_over):
+                timeout = 0.0
+        said = self._backend.wait(timeout, read_results=not self.paused)
+        feeder.loop_is_hungry = False
+        return said
+
+    def _tell(self, what: told.Input) -> None:
+        for action in self._scheduler.handle(what, time.monotonic()):
+            self._hands[type(action)](action)
+
+    def _take_items(self) -> None:
+        if not self._feeding or self._input_over:
+            return
+        exhausted = self._feeder.exhausted  # before the take: what it appended since is then still to come
+        items = self._feeder.take()
+        if items:
+            self._submit(items)
+        if exhausted and not self._feeder.has_items:
+            self._end_input()
+
+    def _submit(self, items: list[Any]) -> None:
+        first = self._next_id
+        self._next_id = first + len(items)
+        ids = range(first, self._next_id)
+        costs = None
+        if self._feeder.with_costs:
+            costs = [cost for _, cost in items]
+            items = [item for item, _ in items]
+        self._items.update(zip(ids, items, strict=True))
+        self._stats.total = self._next_id
+        if self._timeline is not None:
+            self._timeline.queued(ids)
+        self._tell(told.TasksSubmitted(ids, costs))
+
+    def _end_input(self) -> None:
+        if self._input_over:
+            return
+        self._feeder.stop()
+        leftover = self._feeder.take()
+        self._input_over = True
+        if leftover:
+            self._submit(leftover)
+        self._tell(told.InputEnded())
+
+    def _stop(self, drain_s: float, reason: str) -> None:
+        if self._ended is not None:
+            return
+        if not self._stopping:
+            self._stopping = True
+            self._stats.state = "draining"
+            running = sum(1 for slot in range(len(self._worker_ids)) if self._backend.running(slot)[0])
+            what = f"waiting up to {drain_s:g} s for {running} running task{'s' if running != 1 else ''}"
+            self.notices.put(Draining(f"gpu_dispatch: {reason}; {what}. Interrupt again to kill at once."))
+        self._feeder.stop()
+        self._tell(told.StopAsked(time.monotonic() + drain_s, reason))
+        if self._feeding and not self._input_over:
+            self._end_input()
+
+    # --- said by workers -----------------------------------------------------------------------------------
+
+    def _on_ready(self, slot: int, said: Ready) -> None:
+        worker = self._stats.workers[slot]
+        worker.setup_s, worker.pid = said.setup_s, said.pid
+        worker.set_status("idle", time.monotonic())
+        self._stats.state = "draining" if self._stopping else "running"
+        if self._timeline is not None:
+            self._timeline.worker("worker_ready", slot, duration_s=said.setup_s)
+        if not self._feeding and not self._stopping:
+            self._feeding = True
+            self._feeder.start()
+        self._tell(told.WorkerReady(slot))
+
+    def _on_setup_failed(self, slot: int, said: SetupFailed) -> None:
+        hint = self._explain_setup(said.error)
+        text = f"{said.error.rstrip()}\n{hint}" if hint else said.error
+        self._stats.workers[slot].error = text
+        if self._timeline is not None:
+            self._timeline.worker("worker_setup_failed", slot, detail=text)
+        self._tell(told.SetupRaised(slot, text, fatal=said.error.startswith(GUARD_MARK)))
+
+    def _on_cleanup_failed(self, slot: int, said: CleanupFailed) -> None:
+        self._stats.cleanup_failures += 1
+        self._stats.workers[slot].error = said.error
+
+    def _on_started(self, slot: int, said: TaskStarted) -> None:
+        if self._announced is not None and said.task_id in self._items and said.task_id not in self._announced:
+            self._announced.add(said.task_id)
+            self.notices.put(Started(self._worker_ids[slot], (said.task_id,)))
+        if self._timeline is not None:
+            self._timeline.started((said.task_id,), slot)
+
+    def _on_answered(self, slot: int, said: TasksAnswered) -> None:
+        self._announce((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
+        if said.task_ids:
+            self._answers = said
+            self._tell(told.TasksSucceeded(slot, said.task_ids, sum(said.busy_s)))
+            self._answers = None
+        for task_id, busy_s, failure in said.failures:
+            self._failures[task_id] = failure
+            self._stats.workers[slot].busy_s += busy_s
+            self._tell(told.TaskFailed(slot, task_id, failure.kind, failure.text, failure.type_names, busy_s))
+        self._failures.clear()
+
+    def _announce(self, task_ids: Sequence[int], slot: int) -> None:
+        """Whoever finished has started: say so first, to those who listen."""
+        if self._announced is not None:
+            fresh = [task_id for task_id in task_ids if task_id not in self._announced and task_id in self._items]
+            self._announced.difference_update(task_ids)
+            if fresh:
+                self.notices.put(Started(self._worker_ids[slot], fresh))
+        if self._timeline is not None:
+            self._timeline.started(task_ids, slot)
+
+    def _on_given_back(self, slot: int, said: GivenBack) -> None:
+        if self._timeline is not None:
+            self._timeline.given_back(said.task_ids)
+        self._tell(told.TasksGivenBack(slot, said.task_ids))
+
+    def _on_refused(self, slot: int, said: ItemRefused) -> None:
+        self._tell(told.TaskFailed(slot, said.task_id, "transport", said.text))
+
+    def _on_died(self, slot: int, said: Died) -> None:
+        worker = self._stats.workers[slot]
+        worker.pid = None
+        if said.in_good_order:
+            worker.set_status("finished", time.monotonic())
+            if self._timeline is not None:
+                self._timeline.worker("worker_finished", slot)
+            self._tell(told.WorkerFinished(slot))
+            return
+        worker.set_status("restarting", time.monotonic())
+        worker.error = said.cause
+        if self._timeline is not None:
+            self._timeline.worker("worker_died", slot, detail=said.cause)
+        if self._announced is not None:
+            self._announced.difference_update(said.suspects)
+        self._tell(told.WorkerDied(slot, said.cause, said.suspects))
+
+    # --- asked by the scheduler ----------------------------------------------------------------------------
+
+    def _start_worker(self, action: do.StartWorker) -> None:
+        worker = self._stats.workers[action.slot]
+        if self._scheduler.slots[action.slot].starts > 1:
+            self._stats.restarts += 1
+            worker.restarts += 1
+            worker.set_status("restarting", time.monotonic())
+        if self._timeline is not None:
+            self._timeline.worker("worker_starting", action.slot)
+        try:
+            self._backend.start(action.slot, self._boot_for(action.slot))
+        except OSError as error:  # no descriptors, no memory, no processes left
+            text = f"the worker process could not be started: {error}"
+            worker.error = text
+            self._tell(told.WorkerDied(action.slot, text, ()))
+
+    def _send_tasks(self, action: do.SendTasks) -> None:
+        items = self._items
+        if self._timeline is not None:
+            self._timeline.sent(action.task_ids, action.slot)
+        refused = self._backend.send_tasks(
+            action.slot, action.task_ids, [items[task_id] for task_id in action.task_ids], together=action.together
+        )
+        for refusal in refused:
+            self._on_refused(action.slot, refusal)
+
+    def _peek(self, action: do.PeekWorker) -> None:
+        running, since = self._backend.running(action.slot)
+        for task_id in running if self._announced is not None else ():
+            self._on_started(action.slot, TaskStarted(task_id, self._worker_ids[action.slot]))
+        self._tell(told.WorkerPeeked(action.slot, running, since))
+
+    def _retire(self, action: do.RetireSlot) -> None:
+        worker = self._stats.workers[action.slot]
+        worker.set_status("error" if action.in_setup else "out of service", time.monotonic())
+        worker.error = action.text
+        self._retired[action.slot] = (action.text, action.in_setup)
+        if self._timeline is not None:
+            self._timeline.worker("worker_retired", action.slot, detail=action.text)
+        if action.in_setup:
+            self._stats.setup_failures += 1
+            self.notices.put(SetupGivenUp(worker.gpu_id, action.text))
+
+    def _settle_success(self, action: do.SettleSuccess) -> None:
+        answers = self._answers
+        assert answers is not None
+        ids, values, busy = action.task_ids, answers.values, answers.busy_s
+        if ids is not answers.task_ids:  # a late answer among them was dropped
+            by_id = {i: (v, b) for i, v, b in zip(answers.task_ids, values, busy, strict=True)}
+            values = [by_id[i][0] for i in ids]
+            busy = [by_id[i][1] for i in ids]
+        items = self._items
+        for task_id in ids:
+            del items[task_id]
+        self._produced_bytes += answers.size
+        if self._timeline is not None:
+            self._timeline.finished(ids, busy, action.slot, "success")
+        self.notices.put(Succeeded(action.slot, self._worker_ids[action.slot], ids, values, busy, answers.size))
+
+    def _settle_failure(self, action: do.SettleFailure) -> None:
+        self._items.pop(action.task_id, None)
+        failure = self._failures.get(action.task_id)
+        worker_id = self._worker_ids[action.slot] if action.slot >= 0 else -1
+        report = ErrorReport(
+            _told_text(action),
+            kind=action.kind,
+            attempt=action.attempt,
+            exception=_opened_exception(failure),
+            details={"task_id": action.task_id, "worker_id": worker_id, "attempt": action.attempt},
+        )
+        if self._timeline is not None:
+            self._timeline.finished((action.task_id,), None, action.slot, action.word)
+        self.notices.put(Failed(action.slot, worker_id, action.task_id, action.word, action.kind, report, 0.0))
+
+    def _retry(self, action: do.RetryTask) -> None:
+        self._stats.retries += 1
+        if self._timeline is not None:
+            self._timeline.retried(action)
+
+    def _end_run(self, action: do.EndRun) -> None:
+        self._ended = action
+        if self._feeding and not self._input_over:
+            self._feeder.stop()
+            self._feeder.join(LAST_ITEM_S)
+            self._end_input()
+
+    def _verdict(self) -> BaseException | None:
+        assert self._ended is not None
+        if not self._ended.no_worker_left:
+            return None
+        texts = [text for text, _ in self._retired.values()]
+        guard = next((text for text in texts if text.startswith(GUARD_MARK)), None)
+        if guard is not None:
+            return MainGuardError(guard.partition("\n")[2])
+        in_setup = all(in_setup for _, in_setup in self._retired.values()) and not self._feeding
+        failures = tuple((self._worker_ids[slot], text) for slot, (text, _) in self._retired.items())
+        head = "All workers failed during setup" if in_setup else "All workers failed; none is left to go on"
+        body = "\n\n".join(f"[worker {worker_id}] {text.rstrip()}" for worker_id, text in failures)
+        return AllWorkersFailed(f"{head}:\n{body}", failures)
+
+
+def _told_text(action: do.SettleFailure) -> str:
+    if action.kind == "crash":
+        return f"{action.text}\nIt was running task {action.task_id} (attempt {action.attempt})."
+    return action.text
+
+
+def _opened_exception(failure: Failure | None) -> BaseException | None:
+    if failure is None or failure.exception is None:
+        return None
+    try:
+        opened = pickle.loads(failure.exception)
+    except BaseException:
+        return None
+    return opened if isinstance(opened, BaseException) else None

@@ -1,0 +1,64 @@
+"""What the loop tells the delivering thread. Each is delivered once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_dispatch.errors import ErrorReport
+from gpu_dispatch.protocol import ProgressEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    slot: int
+    worker_id: int
+    task_ids: Sequence[int]
+    values: list[Any]
+    busy_s: Sequence[float]
+    weight: int
+    """Bytes held, as far as known: see loop.py on backpressure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    slot: int
+    worker_id: int
+    task_id: int
+    word: str
+    kind: str
+    report: ErrorReport
+    busy_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    worker_id: int
+    task_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SetupGivenUp:
+    gpu_id: int | str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    event: ProgressEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last notice."""
+
+    error: BaseException | None
+
+
+Notice = Succeeded | Failed | Started | SetupGivenUp | Happened | Draining | Ended

@@ -1,0 +1,174 @@
+"""One run from start to end, as its caller's thread sees it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
+
+from gpu_dispatch.backends.contract import Backend
+from gpu_dispatch.engine import notices as note
+from gpu_dispatch.engine.credit import Credit
+from gpu_dispatch.engine.delivery import Delivery
+from gpu_dispatch.engine.feeder import Feeder
+from gpu_dispatch.engine.interrupts import Interrupts
+from gpu_dispatch.engine.loop import Loop
+from gpu_dispatch.engine.timeline import Timeline
+from gpu_dispatch.observe.stats import RunStats
+from gpu_dispatch.options import Options, RunArguments
+from gpu_dispatch.protocol import Boot, Outcome
+from gpu_dispatch.scheduling import Scheduler, SchedulerSettings
+
+FEEDER_JOIN_S = 0.2
+
+
+class Run:
+    def __init__(
+        self,
+        arguments: RunArguments,
+        options: Options,
+        settings: SchedulerSettings,
+        backend: Backend,
+        stats: RunStats,
+        worker_ids: Sequence[int],
+        boot_for: Callable[[int], Boot],
+        explain_setup: Callable[[str], str | None],
+    ) -> None:
+        self.stats = stats
+        self._arguments = arguments
+        self._options = options
+        self._notices: SimpleQueue[note.Notice] = SimpleQueue()
+        self._credit = Credit(options.queue_size)
+        self._feeder = Feeder(arguments.items, self._credit, backend.wake, options.cost)
+        scheduler = Scheduler(settings)
+        timeline = None
+        if arguments.on_progress is not None:
+            devices = [worker.device for worker in stats.workers]
+            timeline = Timeline(worker_ids, devices, lambda event: self._notices.put(note.Happened(event)))
+        self._loop = Loop(
+            scheduler,
+            backend,
+            self._feeder,
+            stats,
+            worker_ids,
+            boot_for,
+            self._notices,
+            announce_starts=arguments.on_task_start is not None,
+            timeline=timeline,
+            explain_setup=explain_setup,
+        )
+        self._delivery = Delivery(arguments, stats, self._credit, self._on_callback_error)
+        self._interrupts = Interrupts(self._drain, self._kill)
+        self._caller: threading.Thread | None = None
+        self._over = threading.Event()
+        stats.queue_depth = lambda: scheduler.queue_depth
+        stats.in_flight = lambda: scheduler.in_flight
+        stats.running = backend.running
+
+    # --- the caller's thread -------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """Deliver until the end; raises what the run is to raise."""
+        self._begin()
+        with self._interrupts:
+            self._until_ended(self._deliver_all)
+        self._conclude()
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield outcomes until the end. Closing the generator ends the run."""
+        self._begin()
+        completed = False
+        try:
+            with self._interrupts:
+                while True:
+                    notice = self._notices.get()
+                    if isinstance(notice, note.Ended):
+                        break
+                    yield from self._delivery.outcomes(notice)
+                    self._account(notice)
+                completed = True
+                self._ended = notice
+        finally:
+            if not completed:
+                self._loop.stop(0.0, "the stream was closed")
+                self._until_ended(self._deliver_all)
+            self._conclude(quiet=not completed)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """From any thread: pull no more, settle what was pulled, end. Waits for that, except in a callback."""
+        self._loop.stop_pulling()
+        if wait and threading.current_thread() is not self._caller:
+            self._over.wait()
+
+    @property
+    def over(self) -> bool:
+        return self._over.is_set()
+
+    def _begin(self) -> None:
+        self._caller = threading.current_thread()
+        self._ended: note.Ended | None = None
+        self._loop.start()
+
+    def _deliver_all(self) -> None:
+        while True:
+            notice = self._notices.get()
+            if isinstance(notice, note.Ended):
+                self._ended = notice
+                return
+            self._delivery.deliver(notice)
+            self._account(notice)
+
+    def _account(self, notice: note.Notice) -> None:
+        if isinstance(notice, note.Succeeded):
+            loop = self._loop
+            was_paused = loop.paused
+            loop.consumed_bytes += notice.weight
+            if was_paused and not loop.paused:
+                loop.wake()
+
+    def _until_ended(self, step: Callable[[], None]) -> None:
+        """A second Ctrl-C raises out of wherever we are; the workers are being killed, so go on to the end."""
+        while self._ended is None:
+            try:
+                step()
+            except BaseException as error:
+                if self._delivery.error is None:
+                    self._delivery.error = error
+                self._loop.stop(0.0, "interrupted")
+
+    def _conclude(self, *, quiet: bool = False) -> None:
+        """The workers are gone: on_exit, then raise what there is to raise."""
+        self._loop.join()
+        self._feeder.join(FEEDER_JOIN_S)
+        stats = self.stats
+        error = self._verdict()
+        stats.end_time = time.time()
+        stats.ended_at = time.monotonic()
+        stats.state = "interrupted" if self._interrupts.received else "failed" if error else "finished"
+        self._over.set()
+        if self._arguments.on_exit is not None:
+            try:
+                self._arguments.on_exit()
+            except BaseException as exit_error:
+                exit_error.__context__ = error
+                raise
+        if error is not None and not quiet:
+            raise error
+
+    def _verdict(self) -> BaseException | None:
+        assert self._ended is not None
+        if self._interrupts.received:
+            return self._interrupts.exception()
+        return self._delivery.error or self._feeder.error or self._ended.error
+
+    # --- asked to stop -------------------------------------------------------------------------------------
+
+    def _on_callback_error(self, error: BaseException) -> None:
+        self._loop.stop(self._options.drain_timeout, f"a callback raised {type(error).__name__}")
+
+    def _drain(self, name: str) -> None:
+        self._loop.stop(self._options.drain_timeout, f"{name}")
+
+    def _kill(self, name: str) -> None:
+        self._loop.stop(0.0, f"{name}, twice")

@@ -1,0 +1,116 @@
+"""The first lines of a worker process: from inherited descriptors to the user's ``setup``.
+
+The environment (device mask, thread caps) is already complete: it was set at the birth of the process, because user
+modules are imported before any of our code could change it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from gpu_dispatch.protocol import Boot, CleanupFailed, Finish, Finished, Ready, RecallTasks, RunTasks, SetupFailed
+from gpu_dispatch.protocol import GivenBack as TasksGivenBack
+from gpu_dispatch.runtime import lifeline, main_module
+from gpu_dispatch.runtime.failures import clip, render
+from gpu_dispatch.runtime.mailbox import Mailbox
+from gpu_dispatch.runtime.outbox import Outbox
+from gpu_dispatch.runtime.runner import TaskRunner
+from gpu_dispatch.transport.board import Board
+from gpu_dispatch.transport.channel import WorkerChannel
+from gpu_dispatch.worker import BaseWorker
+
+
+def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
+    """The whole life of a worker."""
+    lifeline.tie_to_parent(lifeline_fd)
+    # Ctrl-C reaches the parent, which decides what becomes of us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prepare_output()
+    channel = WorkerChannel(socket.socket(fileno=channel_fd))
+    board = Board(board_fd)
+    os.close(board_fd)
+    received = channel.receive()
+    if not received:
+        return
+    boot, *mail = received
+    try:
+        worker, setup_s = _set_up(boot)
+    except BaseException as error:
+        channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
+        sys.exit(1)
+    mailbox, outbox = Mailbox(), Outbox(channel, board)
+    channel.send(Ready(setup_s, os.getpid()))
+    reader = threading.Thread(
+        target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
+    )
+    reader.start()
+    TaskRunner(worker, mailbox, outbox, board, boot.task_timeout).run()
+    try:
+        worker.cleanup()
+    except BaseException as error:
+        channel.send(CleanupFailed(boot.gpu_id, clip(render(error))))
+    _flush_output()
+    channel.send(Finished())
+
+
+def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
+    started = time.monotonic()
+    sys.path[:] = boot.sys_path
+    sys.argv[:] = boot.argv
+    main_module.restore(boot.main_path, boot.main_name)
+    worker_cls = pickle.loads(boot.worker_cls)
+    setup_kwargs = pickle.loads(boot.setup_kwargs)
+    random.seed(boot.seed)
+    worker: BaseWorker = worker_cls()
+    worker.device = boot.device
+    worker.worker_id = boot.worker_id
+    worker.base_seed = boot.base_seed
+    worker.setup(boot.gpu_id, boot.seed, **setup_kwargs)  # type: ignore[arg-type]
+    return worker, time.monotonic() - started
+
+
+def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: list[Any]) -> None:
+    """The reader thread: ends with the process, or ends it when the parent is gone."""
+    while True:
+        for message in mail:
+            if isinstance(message, RunTasks):
+                mailbox.deliver(message)
+            elif isinstance(message, RecallTasks):
+                returned = tuple(mailbox.give_back(message.count))
+                outbox.flush()
+                channel.send(TasksGivenBack(returned))
+            elif isinstance(message, Finish):
+                mailbox.finish()
+        received = channel.receive()
+        if received is None:
+            lifeline.end_group()
+            return
+        mail = received
+
+
+def _prepare_output() -> None:
+    """Lines reach the parent as they are printed; a crash in native code leaves a traceback on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    try:
+        faulthandler.enable()
+    except (OSError, RuntimeError, AttributeError, ValueError):
+        pass  # no usable stderr: then there is nowhere to write it
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # user code closed it

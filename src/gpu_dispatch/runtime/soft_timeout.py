@@ -1,0 +1,70 @@
+"""The soft timeout: an exception inside user code when a task's time is up, and the worker lives on.
+
+Arming a timer for every task would cost two system calls per task. Instead one timer runs across tasks: when it
+rings, the handler looks whether the *current* task is late; if not, it sets the timer to that task's deadline.
+
+The exception is raised only between ``begin`` and ``end``, that is, in user code: never in our own bookkeeping.
+What user code does with it is its business; a task that swallows it and goes on meets the hard limit in the parent.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType
+
+from gpu_dispatch.errors import SoftTimeout
+
+NEVER = float("inf")
+SHORTEST_S = 0.001  # setitimer(0) would disarm
+
+
+class SoftTimer:
+    """Use from the main thread only: that is where Python runs signal handlers."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        usable = limit_s is not None and hasattr(signal, "setitimer")
+        self.limit_s = limit_s if usable and threading.current_thread() is threading.main_thread() else None
+        self._deadline = NEVER
+        self._ringing_at = NEVER
+        self._before: object = None
+        self.rang = False
+        """Whether the exception was raised in the current task. The runner resets it."""
+
+    def install(self) -> None:
+        if self.limit_s is not None:
+            self._before = signal.signal(signal.SIGALRM, self._ring)
+
+    def uninstall(self) -> None:
+        if self.limit_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
+
+    def begin(self, now: float) -> None:
+        """A task starts at ``now``."""
+        limit = self.limit_s
+        if limit is None:
+            return
+        self._deadline = now + limit
+        if self._ringing_at > self._deadline:
+            self._set(limit)
+
+    def end(self) -> None:
+        self._deadline = NEVER
+
+    def _set(self, delay_s: float) -> None:
+        self._ringing_at = time.monotonic() + delay_s
+        signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, delay_s))
+
+    def _ring(self, _signum: int, _frame: FrameType | None) -> None:
+        self._ringing_at = NEVER
+        remaining = self._deadline - time.monotonic()
+        if remaining == NEVER:
+            return
+        if remaining > 0:
+            self._set(remaining)
+            return
+        self._deadline = NEVER
+        self.rang = True
+        raise SoftTimeout(f"task_timeout of {self.limit_s:g} s exceeded")

@@ -1,0 +1,114 @@
+"""Facts that are told to the scheduler. Participles, because they have happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TasksSubmitted:
+    task_ids: Sequence[int]
+    costs: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputEnded:
+    """No further task will be submitted: the generator is exhausted, or nobody wants more of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRaised:
+    """``setup`` raised, or the worker could not be brought to the point of calling it."""
+
+    slot: int
+    text: str
+    fatal: bool = False
+    """It will fail in every other process as well, so trying again is no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class TasksSucceeded:
+    slot: int
+    task_ids: Sequence[int]
+    busy_s: float
+    """Time spent in user code for these tasks together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    slot: int
+    task_id: int
+    kind: str
+    """``error``, ``timeout``, ``transport`` (it will fail again: never retried) or ``poisoned`` (the worker's GPU
+    context is broken: replace the worker, try the task once elsewhere)."""
+    text: str
+    type_names: tuple[str, ...] = ()
+    busy_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TasksGivenBack:
+    """The answer to RecallTasks; may be empty."""
+
+    slot: int
+    task_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPeeked:
+    """The answer to PeekWorker: what the worker is running, and since when."""
+
+    slot: int
+    running: tuple[int, ...]
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDied:
+    slot: int
+    cause: str
+    """Exit code or signal, pid, last words: everything a user needs to see."""
+    suspects: tuple[int, ...]
+    """The tasks that were running: one, or a batch, or none when the worker was idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFinished:
+    """A worker that was asked to finish has cleaned up and exited."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Cancel what has not begun; what runs may finish until ``drain_until``, then its workers are killed."""
+
+    drain_until: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing happened, but ``wake_at`` has come."""
+
+
+Input = (
+    TasksSubmitted
+    | InputEnded
+    | WorkerReady
+    | SetupRaised
+    | TasksSucceeded
+    | TaskFailed
+    | TasksGivenBack
+    | WorkerPeeked
+    | WorkerDied
+    | WorkerFinished
+    | StopAsked
+    | TimePassed
+)

@@ -1,0 +1,25 @@
+"""What the scheduler is told once, at its birth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpu_dispatch.options import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    slots: int
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_restarts: int = 10
+    max_crashes: int = 2
+    task_timeout: float | None = None
+    timeout_grace: float = 1.0
+    setup_timeout: float | None = 600.0
+    cleanup_timeout: float = 30.0
+    setup_concurrency: int | None = None
+    """How many workers may be in their setup at once; ``None`` means all."""
+    batch_size: int = 1
+    """How many tasks one call may take: a slot must hold at least two batches to never run dry."""
+    fixed_window: int | None = None
+    speculate: bool = False

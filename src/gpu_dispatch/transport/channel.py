@@ -1,0 +1,133 @@
+"""The two ends of a private duplex channel: one that never blocks, one that may.
+
+The parent's end writes what the socket takes and keeps the rest (two ends that both block on big frames deadlock).
+The worker's end blocks: a parent that reads slowly slows the worker down, and that is the backpressure.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from collections import deque
+from typing import Any
+
+from gpu_dispatch.transport.frames import FrameKind, FrameReader, header
+
+RECEIVE_BYTES = 1 << 18
+"""Per system call. Larger means fewer calls for large results, at the price of memory held per call."""
+RECEIVE_ROUNDS = 16
+"""At most this many calls before the other workers get their turn."""
+
+
+def channel_pair() -> tuple[socket.socket, socket.socket]:
+    """(parent's end, worker's end)."""
+    parent, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    parent.setblocking(False)
+    return parent, worker
+
+
+def encode(message: object) -> bytes:
+    return pickle.dumps(message, protocol=5)
+
+
+class Channel:
+    """The parent's end."""
+
+    __slots__ = ("_backlog", "_reader", "_socket", "closed")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = FrameReader()
+        self._backlog: deque[memoryview] = deque()
+        self.closed = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def has_backlog(self) -> bool:
+        return bool(self._backlog)
+
+    def send(self, message: object) -> None:
+        body = encode(message)
+        self._backlog.append(memoryview(header(FrameKind.MESSAGE, len(body)) + body))
+        self.flush()
+
+    def flush(self) -> None:
+        """Write as much as the socket takes now. A peer that is gone shows itself by its death, not here."""
+        backlog = self._backlog
+        while backlog and not self.closed:
+            part = backlog[0]
+            try:
+                written = self._socket.send(part)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                backlog.clear()
+                return
+            if written == len(part):
+                backlog.popleft()
+            else:
+                backlog[0] = part[written:]
+
+    def receive(self) -> tuple[list[tuple[int, memoryview]], bool]:
+        """(complete frames, whether the other end is still open)."""
+        frames: list[tuple[int, memoryview]] = []
+        for _ in range(RECEIVE_ROUNDS):
+            try:
+                data = self._socket.recv(RECEIVE_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return frames, True
+            except OSError:
+                return frames, False
+            if not data:
+                return frames, False
+            frames += self._reader.feed(data)
+            if len(data) < RECEIVE_BYTES:
+                break
+        return frames, True
+
+    def close(self) -> None:
+        self.closed = True
+        self._backlog.clear()
+        self._socket.close()
+
+
+class WorkerChannel:
+    """The worker's end. One thread reads; any thread may send."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = FrameReader()
+        self._lock = threading.Lock()
+
+    def send(self, message: object) -> None:
+        body = encode(message)
+        self.send_frame(FrameKind.MESSAGE, body)
+
+    def send_frame(self, kind: FrameKind, *parts: Any) -> None:
+        """Write one frame made of ``parts``, without joining them first when they are large."""
+        size = sum(len(part) for part in parts)
+        with self._lock:
+            if size <= 1 << 16:
+                self._socket.sendall(b"".join((header(kind, size), *parts)))
+                return
+            self._socket.sendall(header(kind, size))
+            for part in parts:
+                self._socket.sendall(part)
+
+    def receive(self) -> list[Any] | None:
+        """The next messages, waiting for at least one; ``None`` when the parent is gone."""
+        while True:
+            try:
+                data = self._socket.recv(RECEIVE_BYTES)
+            except InterruptedError:
+                continue
+            except OSError:
+                return None
+            if not data:
+                return None
+            frames = self._reader.feed(data)
+            if frames:
+                return [pickle.loads(body) for _, body in frames]

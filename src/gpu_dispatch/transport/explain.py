@@ -1,0 +1,71 @@
+"""Saying which part of an object will not pickle: ``result['model'].lock`` helps, ``cannot pickle`` does not."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+MOST_DEPTH = 6
+MOST_CHILDREN = 1000
+
+
+def explain_pickling_error(value: Any, error: BaseException, name: str = "value") -> str:
+    """What cannot travel, where it sits inside the value, and what to do."""
+    path, culprit = find_culprit(value, name)
+    kind = type(culprit).__qualname__
+    advice = "return plain data (numbers, strings, arrays, dataclasses of the module level) instead"
+    if callable(culprit) and getattr(culprit, "__qualname__", "").find("<l") >= 0:
+        advice = "functions and classes defined inside functions travel only with `pip install cloudpickle`"
+    return (
+        f"{type(error).__name__}: {safe_str(error)}\n"
+        f"{path} (of type {kind}) cannot be pickled, so it cannot cross to another process; {advice}."
+    )
+
+
+def find_culprit(value: Any, path: str) -> tuple[str, Any]:
+    """The path to the innermost part of ``value`` that does not pickle, and that part."""
+    seen: set[int] = set()
+    for _ in range(MOST_DEPTH):
+        seen.add(id(value))
+        for step, child in _children(value):
+            if id(child) not in seen and not _pickles(child):
+                path, value = path + step, child
+                break
+        else:
+            break
+    return path, value
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        parts = ((f"[{key!r:.60}]", part) for key, part in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = ((f"[{index}]", part) for index, part in enumerate(value))
+    else:
+        state = getattr(value, "__dict__", None)
+        fields = dict(state) if isinstance(state, dict) else {}
+        for name in getattr(type(value), "__slots__", ()):
+            if isinstance(name, str) and hasattr(value, name):
+                fields[name] = getattr(value, name)
+        parts = ((f".{name}", part) for name, part in fields.items())
+    for count, part in enumerate(parts):
+        if count >= MOST_CHILDREN:
+            return
+        yield part
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        pickle.dumps(value, protocol=5)
+    except Exception:
+        return False
+    return True
+
+
+def safe_str(value: object) -> str:
+    """``str()`` of something whose ``__str__`` may itself raise."""
+    try:
+        return str(value)
+    except BaseException as error:
+        return f"<{type(value).__qualname__} whose str() raised {type(error).__qualname__}>"

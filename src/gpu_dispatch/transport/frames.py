@@ -1,0 +1,54 @@
+"""How frames look on a stream socket: a length, a kind, then that many bytes."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+HEADER = struct.Struct("<QB")
+
+MOST_BYTES = 1 << 40
+"""A length above this is not a frame but garbage: somebody wrote into our socket."""
+
+
+class FrameKind(IntEnum):
+    MESSAGE = 1
+    """A pickled message of ``protocol``."""
+    RESULTS = 2
+    """Finished tasks: see board.py."""
+
+
+class BrokenFrame(Exception):
+    """What arrived cannot be a frame of ours; the channel is of no more use."""
+
+
+def header(kind: FrameKind, size: int) -> bytes:
+    return HEADER.pack(size, kind)
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. Memory follows what has arrived, not what was announced."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, memoryview]]:
+        """Add what arrived; get the frames that are complete now."""
+        buffer = self._buffer
+        buffer += data
+        frames: list[tuple[int, memoryview]] = []
+        at, size = 0, len(buffer)
+        while size - at >= HEADER.size:
+            length, kind = HEADER.unpack_from(buffer, at)
+            if length > MOST_BYTES or kind not in (1, 2):
+                raise BrokenFrame(f"a frame of kind {kind} and {length} bytes was announced")
+            end = at + HEADER.size + length
+            if end > size:
+                break
+            frames.append((kind, memoryview(bytes(memoryview(buffer)[at + HEADER.size : end]))))
+            at = end
+        if at:
+            del buffer[:at]
+        return frames
