@@ -21,12 +21,13 @@ def main() -> int:
     args = parse(sys.argv[1:])
     if args.render:
         return report(json.loads(Path(args.render).read_text(encoding="utf-8")), args)
-    unavailable = [s.name for s in SYSTEM.values() if not s.installed()]
-    if unavailable:
-        print(f"not installed, left out: {', '.join(unavailable)}", file=sys.stderr)
+    missing = [s.name for s in SYSTEM.values() if not s.installed()]
+    if missing:
+        print(f"not installed, left out: {', '.join(missing)}", file=sys.stderr)
+    wanted = args.systems or [s.name for s in SYSTEM.values() if not s.on_request]
 
     def systems_of(load: Load) -> list[str]:
-        return [n for n in load.systems if n not in unavailable and (not args.systems or n in args.systems)]
+        return [name for name in load.systems if name in wanted and name not in missing]
 
     described = machine.describe()
     samples = []
@@ -70,7 +71,7 @@ def line(sample: Sample) -> str:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure gpu_dispatch beside its peers.")
     parser.add_argument("--loads", type=_names(set(BY_NAME)), default=[load.name for load in LOADS], metavar="A,B")
-    parser.add_argument("--systems", type=_names(set(SYSTEM)), default=[], metavar="A,B", help="default: all")
+    parser.add_argument("--systems", type=_names(set(SYSTEM)), default=[], metavar="A,B", help="default: all but Ray's")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="length of each measurement; 0.1 for a quick look")
     parser.add_argument("--out", default="out/bench", help="folder for results.json, results.md and results.svg")

@@ -20,6 +20,8 @@ class System:
     title: str
     needs: str | None = None
     """The module without which it cannot run."""
+    on_request: bool = False
+    """Only when named: it takes longer to start than everybody else takes to be measured."""
 
     def installed(self) -> bool:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
@@ -39,8 +41,8 @@ SYSTEMS: tuple[System, ...] = (
     System("joblib", "joblib.Parallel (loky backend, automatic batches)", "joblib"),
     System("loky", "loky reusable executor, map", "loky"),
     System("pebble", "pebble.ProcessPool.map", "pebble"),
-    System("ray_actors", "Ray ActorPool.map_unordered", "ray"),
-    System("ray_data", "Ray Data, map over from_items", "ray"),
+    System("ray_actors", "Ray ActorPool.map_unordered", "ray", on_request=True),
+    System("ray_data", "Ray Data, map over from_items", "ray", on_request=True),
     System("limit", "the same work with no dispatch at all"),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}

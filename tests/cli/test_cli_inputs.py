@@ -142,9 +142,7 @@ def test_an_empty_input_is_told(place):
 
 
 def test_peeking_loses_nothing(place):
-    first, items = peek(find_sources(["rows.csv"]).items())
-    assert first == ROWS[0]
-    assert list(items) == ROWS
+    assert list(peek(find_sources(["rows.csv"]).items())) == ROWS
 
 
 @pytest.mark.parametrize(

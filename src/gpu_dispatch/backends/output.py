@@ -18,6 +18,8 @@ from typing import BinaryIO, TextIO
 TAIL_LINES = 20
 MOST_LINE = 2000
 """Characters of one line that are kept for reports; log files get everything."""
+MOST_PARTIAL = 1 << 16
+"""Bytes of a line without an end that are held back."""
 READ_BYTES = 1 << 16
 
 
@@ -114,22 +116,26 @@ class OutputPump:
         if source.log is not None:
             with contextlib.suppress(OSError):  # a full disk must not stop the run
                 source.log.write(data)
-        self._keep(source, data)
+        # Whole lines only, so that those of two workers do not mix; a carriage return ends one too (progress bars).
+        data = source.partial + data
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if len(data) - cut > MOST_PARTIAL:
+            cut = len(data)
+        source.partial = data[cut:]
+        if cut:
+            self._take(source, data[:cut])
+
+    def _take(self, source: _Source, data: bytes) -> None:
         if not self._suppress:
             _pass_on(source.stream, data)
-
-    def _keep(self, source: _Source, data: bytes) -> None:
-        *lines, source.partial = (source.partial + data).split(b"\n")
-        if len(source.partial) > MOST_LINE:
-            lines, source.partial = [*lines, source.partial], b""
-        for line in lines[-TAIL_LINES:]:
+        for line in data.splitlines()[-TAIL_LINES:]:
             text = line[:MOST_LINE].decode("utf-8", "backslashreplace")
             source.tail.append(text)
             self.recent.append((source.worker_id, text))
 
     def _end(self, fd: int, source: _Source) -> None:
         if source.partial:
-            self._keep(source, b"\n")
+            self._take(source, source.partial)
         self._selector.unregister(fd)
         os.close(fd)
         if source.stream == "stderr":

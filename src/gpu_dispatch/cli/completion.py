@@ -7,6 +7,7 @@ Words are written into the script: completing takes no Python start, and an upgr
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ def bash_script(line: CommandLine) -> str:
                 spots = "|".join(f'"{command.name} {flag}"' for flag in option.flags)
                 offer = f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur"))' if option.choices else ":"
                 values.append(f"        {spots}) {offer}; return ;;")
-        fixed = [choice for positional in command.positionals for choice in positional.choices]
+        fixed = _fixed_words(command)
         flags = [flag for option in command.options for flag in option.flags]
         words.append(f'        {command.name}) words="{" ".join(fixed + flags)}"; fixed="{" ".join(fixed)}" ;;')
     top = [command.name for command in line.commands] + [flag for option in line.options for flag in option.flags]
@@ -124,7 +125,7 @@ def zsh_script(line: CommandLine) -> str:
     cases = []
     for command in line.commands:
         specs = [_zsh_option(option) for option in command.options]
-        specs += [_zsh_positional(positional) for positional in command.positionals]
+        specs.append(_quote(f"*: :{_zsh_values(_fixed_words(command))}"))
         cases.append(f"        {command.name}) _arguments {' '.join(specs)} ;;")
     described = " ".join(_quote(f"{command.name}:{command.text}") for command in line.commands)
     top = " ".join(_zsh_option(option) for option in line.options)
@@ -157,7 +158,7 @@ def fish_script(line: CommandLine) -> str:
     for command in line.commands:
         inside = f"{begin} -n {_quote('__fish_seen_subcommand_from ' + command.name)}"
         lines += [f"{inside} {_fish_option(option)}" for option in command.options]
-        fixed = [choice for positional in command.positionals for choice in positional.choices]
+        fixed = _fixed_words(command)
         if fixed:
             lines.append(f"{inside} -f -a {_quote(' '.join(fixed))}")
     return "\n".join(lines) + "\n"
@@ -179,16 +180,17 @@ def _zsh_option(option: Option) -> str:
     for special in "\\[]:":
         text = text.replace(special, "\\" + special)
     star = "*" if option.repeats else ""
-    value = f":value:{_zsh_values(option)}" if option.takes_value else ""
+    value = f":value:{_zsh_values(option.choices)}" if option.takes_value else ""
     return " ".join(_quote(f"{star}{flag}[{text}]{value}") for flag in option.flags)
 
 
-def _zsh_positional(positional: Option) -> str:
-    return _quote(f"1: :{_zsh_values(positional)}" if positional.choices else "*: :_files")
+def _zsh_values(choices: Sequence[str]) -> str:
+    return f"({' '.join(choices)})" if choices else "_files"
 
 
-def _zsh_values(option: Option) -> str:
-    return f"({' '.join(option.choices)})" if option.choices else "_files"
+def _fixed_words(command: CommandLine) -> list[str]:
+    """What may stand where no option is; empty where anything may, a file most likely."""
+    return [choice for positional in command.positionals for choice in positional.choices]
 
 
 def _fish_option(option: Option) -> str:

@@ -26,6 +26,7 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -106,7 +107,7 @@ def run_command_line(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except SystemExit as ending:  # argparse's own, and Terminated, which is SIGTERM's 143
         if isinstance(ending, Terminated):
-            return 143
+            return TERMINATED
         return ending.code if isinstance(ending.code, int) else DONE if ending.code is None else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -159,8 +159,8 @@ def walk(folder: str, inside: tuple[str, ...] = ()) -> Iterator[str | BadRow]:
             yield path
 
 
-def peek(items: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
-    """The first item, and all of them; an empty or unreadable input is a UsageError."""
+def peek(items: Iterable[Any]) -> Iterator[Any]:
+    """The same items, the first of them read already: an empty or unreadable input is a UsageError now."""
     rest = iter(items)
     try:
         first = next(rest)
@@ -168,7 +168,7 @@ def peek(items: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
         raise UsageError("the input is empty: there is nothing to run") from None
     if isinstance(first, BadRow):
         raise UsageError(f"{first.source}: {first.reason}")
-    return first, _again(first, rest)
+    return _again(first, rest)
 
 
 def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -583,7 +583,9 @@ class Scheduler:
         if phase is Phase.WAITING:  # its turn to start has come; _start_waiting does that within its limit
             return
         slot.deadline_at = None
-        if phase is Phase.STARTING:
+        if phase is Phase.STARTING and self._input_ended and not self._unsettled:
+            self._kill(slot, "unneeded", "the run is over")
+        elif phase is Phase.STARTING:
             self._kill(slot, "setup", f"its setup did not finish within {self.settings.setup_timeout:g} s")
         elif phase is Phase.READY:
             self._kill(slot, "drain", "the drain deadline has passed")
@@ -662,7 +664,10 @@ class Scheduler:
                     self._set_deadline(slot, until)
                     self._out.append(do.FinishWorker(slot.number))
                 elif slot.phase is Phase.STARTING:
-                    self._kill(slot, "unneeded", "the run is over")
+                    # Its cleanup is owed once its setup is done, but the run does not wait for a long one.
+                    until = self._now + self.settings.cleanup_timeout
+                    if slot.deadline_at is None or slot.deadline_at > until:
+                        self._set_deadline(slot, until)
                 elif slot.phase is Phase.WAITING:
                     self._leave_service(slot, Phase.GONE)
         if not self._in_service:
