@@ -1,0 +1,91 @@
+"""The region: lines at the bottom of a terminal that are redrawn in place, while text scrolls by above them.
+
+    print_above(text)  ──►  text that scrolls          (what the user's callbacks print)
+    draw(lines)        ──►  ╭─ the region ─╮           (rewritten where it changed, in one write)
+
+Why not ``rich.live.Live``: it erases every line before it draws it anew, which flickers when the terminal gets a
+frame in two pieces; it loses count of its rows when a narrower terminal rewraps them; and it draws a whole frame
+for every ``print``. Here lines are overwritten without being erased, rewrapped rows are counted, and printed text
+waits for the next frame.
+
+Guarantees
+- The cursor stands in the region's last line between frames; ``close`` erases the region and restores the terminal.
+- Automatic wrapping is off while the region is drawn, so that a line can never take two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO
+
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+_PLAIN = "\x1b[0m"
+_ERASE_BELOW = "\x1b[J"
+# Terminals that know it show the frame at once; the others ignore it.
+_BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
+_HEAL_EVERY = 8  # frames between full ones: foreign writes on the terminal are repaired within two seconds
+
+
+class Region:
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._drawn: list[str] = []
+        self._size = (0, 0)
+        self._frames = 0
+        self._is_open = False
+
+    def open(self) -> None:
+        self._is_open = True
+        self._write(_HIDE_CURSOR + _WRAP_OFF)
+
+    def draw(self, lines: Sequence[str], size: tuple[int, int], above: str = "") -> None:
+        """Show the lines, made for ``size`` (width, height), under the text ``above``, which is whole lines."""
+        parts = [_BEGIN_FRAME, _PLAIN]
+        if above or (self._drawn and size != self._size):
+            parts.append(self._erased(size))
+            if above:
+                parts += (_WRAP_ON, above, _PLAIN, _WRAP_OFF, "\r")
+        parts.append(self._frame(lines))
+        parts.append(_END_FRAME)
+        self._drawn, self._size = list(lines), size
+        self._frames += 1
+        self._write("".join(parts))
+
+    def close(self, above: str = "") -> None:
+        """Erase the region and give the terminal back as it was; safe to call twice."""
+        if self._is_open:
+            self._is_open = False
+            self._write(self._erased(self._size) + _PLAIN + _WRAP_ON + _SHOW_CURSOR + above)
+
+    def _frame(self, lines: Sequence[str]) -> str:
+        old = self._drawn
+        if not old:
+            return "\r\n".join(lines)
+        whole = self._frames % _HEAL_EVERY == 0
+        parts = ["\r", _up(len(old) - 1)]
+        for row, line in enumerate(lines):
+            # The cursor rests in the last line, where a typed Ctrl-C is echoed: that one is always rewritten.
+            if whole or row >= len(old) - 1 or line != old[row]:
+                parts.append(line)
+            parts.append("\r\n" if row < len(lines) - 1 else "")
+        if len(lines) < len(old):
+            parts += ("\r\n", _ERASE_BELOW, _up(1))
+        return "".join(parts)
+
+    def _erased(self, size: tuple[int, int]) -> str:
+        """Forget the region and go to where its first line was. Its lines are of the width they were drawn for."""
+        if not self._drawn:
+            return "\r"
+        old_width, width = max(1, self._size[0]), max(1, size[0])
+        rows = len(self._drawn) * -(-old_width // width)  # a narrower terminal has rewrapped them
+        self._drawn = []
+        return "\r" + _up(rows - 1) + _ERASE_BELOW
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _up(rows: int) -> str:
+    return f"\x1b[{rows}A" if rows > 0 else ""
