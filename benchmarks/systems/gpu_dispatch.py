@@ -17,8 +17,10 @@ TASK_TIMEOUT_S = 30.0
 
 
 class FunctionWorker(BaseWorker):
-    def setup(self, gpu_id: int, seed: int, *, function: Callable[[Any], Any]) -> None:
-        self.function = function
+    function: Callable[[Any], Any]
+
+    def setup(self, gpu_id: int, seed: int, **kwargs: Any) -> None:
+        self.function = kwargs["function"]
 
     def process(self, data: Any) -> Any:
         return self.function(data)
