@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from gpu_dispatch import __version__
 from gpu_dispatch.errors import GPUDispatchError, Terminated, UsageError
 
 PROGRAM = "gpu-dispatch"
@@ -60,25 +61,23 @@ exit codes: 0 done; 1 some tasks failed; 2 wrong command line; 130 Ctrl-C; 143 S
 """
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+        self._action_max_length = 16  # argparse does not measure the commands, and would wrap the longer ones
+
+
 class OneLineParser(argparse.ArgumentParser):
     """argparse, except that a mistake is one line and not the whole usage."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _Formatter)
         kwargs.setdefault("allow_abbrev", False)  # --out must not turn into --overwrite with a new release
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(USAGE)
-
-
-class _PrintVersion(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from importlib import metadata  # takes longer to import than the whole of argparse
-
-        print(PROGRAM, metadata.version("gpu-dispatch"))
-        raise SystemExit(DONE)
 
 
 def build_parser(loaded: Sequence[str]) -> OneLineParser:
@@ -88,7 +87,7 @@ def build_parser(loaded: Sequence[str]) -> OneLineParser:
         description="Keep every GPU of this machine busy with your worker.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     _add_traceback(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in COMMANDS:

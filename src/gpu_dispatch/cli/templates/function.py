@@ -23,5 +23,5 @@ def process(item, longest=3):
     return {
         "characters": len(text),
         "words": len(words),
-        "longest": sorted(set(words), key=len, reverse=True)[:longest],
+        "longest": sorted(set(words), key=lambda word: (-len(word), word))[:longest],
     }
