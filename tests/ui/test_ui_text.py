@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_dispatch.ui.formatting import clock, duration, gigabytes, percent, rate, short_count, size
-from gpu_dispatch.ui.sanitise import last_overwritten, one_line
+from gpu_dispatch.ui.sanitise import last_overwritten, one_line, scrollable
 from gpu_dispatch.ui.snapshot import last_words
 from gpu_dispatch.ui.sparkline import progress_bar, sparkline
 
@@ -44,6 +44,12 @@ def test_whatever_a_worker_prints_is_printable_afterwards(text: str) -> None:
     for cleaned in (one_line(text), last_overwritten(text)):
         assert all(c.isprintable() or c == "\u3000" or c.isspace() for c in cleaned), cleaned
         assert not set(cleaned) & set(map(chr, [*range(32), *range(127, 160)]))
+
+
+def test_printed_text_keeps_its_colours_and_nothing_that_moves_the_cursor() -> None:
+    text = "\x1b[1;31mred\x1b[0m\ttab\x1b[2J\x1b]0;title\x07\x0b\x0c\x85\x9b3Aend\r\n"
+    assert scrollable(text) == "\x1b[1;31mred\x1b[0m\ttabend\r\n"
+    assert scrollable("\x1b]52;c;never ended\nthe next line\n") == "\nthe next line\n"
 
 
 def test_a_line_of_a_megabyte_is_cut_before_it_is_looked_at() -> None:

@@ -18,9 +18,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
+from gpu_dispatch.ui.sanitise import scrollable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+_LONGEST_LINE = 64 * 1024  # characters: an unfinished line beyond that is shown as it is
 _WAITING_LIMIT = 256 * 1024  # characters: beyond, the printing thread draws itself and so is slowed down
 
 
@@ -61,13 +64,13 @@ class Capture:
             # An unfinished line that rewrites itself (a progress bar) is kept as it would look, not as it grew.
             rest = text[end:]
             rest = rest[rest.rfind("\r", 0, -1) + 1 :]
-            if everything and rest:
+            if rest and (everything or len(rest) > _LONGEST_LINE):
                 text, rest = text[:end] + rest + "\n", ""
             else:
                 text = text[:end]
             self._waiting = [rest] if rest else []
             self._waiting_size = len(rest)
-        return text
+        return scrollable(text)
 
     def add(self, text: str) -> bool:
         """Keep the text for the next frame; ``False`` when there will be none."""

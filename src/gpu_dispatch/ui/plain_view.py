@@ -90,10 +90,11 @@ def progress_line(snapshot: Snapshot) -> str:
     line = f"{snapshot.get('state')}: {', '.join(words)}"
     workers = list((snapshot.get("gpu_status") or {}).values())
     kinds = Counter(one_line(worker.get("status")) for worker in workers)
-    if kinds:
-        line += "; " + ", ".join(f"{number} {status}" for status, number in kinds.most_common())
+    statuses = [f"{number} {status}" for status, number in kinds.most_common() if status != "initializing"]
     waiting = [w.get("status_age_s") or 0.0 for w in workers if w.get("status") == "initializing"]
-    return f"{line} for {duration(max(waiting))}" if waiting else line
+    if waiting:
+        statuses.append(f"{len(waiting)} initializing for {duration(max(waiting))}")
+    return f"{line}; {', '.join(statuses)}" if statuses else line
 
 
 def sentence(snapshot: Snapshot) -> str:

@@ -7,25 +7,49 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from gpu_dispatch.devices import Device, DeviceMonitor
 
 _READ_EVERY_S = 1.0
 
 
 class Readings:
-    def __init__(self, gpu_ids: Any) -> None:
-        self._gpu_ids = gpu_ids
+    """``devices``: what each worker runs on; nothing for those whose device is not known on this machine."""
+
+    def __init__(self, devices: Mapping[int, Sequence[Device]]) -> None:
+        self._devices = {worker_id: found for worker_id, found in devices.items() if found}
+        self._monitor = DeviceMonitor()
         self._read_at = float("-inf")
         self._extra: dict[str, Any] = {}
 
     def added_to(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """The snapshot with ``rss_bytes`` and ``devices`` (worker id → utilisation, memory), where they are known."""
+        """The snapshot with ``rss_bytes`` and ``devices`` (worker id → load), where they are known."""
         now = time.monotonic()
         if now - self._read_at >= _READ_EVERY_S:
             self._read_at = now
-            self._extra = {"rss_bytes": resident_memory(), "devices": {}}
+            loads = {worker_id: self._load(found) for worker_id, found in self._devices.items()}
+            self._extra = {
+                "rss_bytes": resident_memory(),
+                "devices": {worker_id: load for worker_id, load in loads.items() if load},
+            }
         return {**stats, **self._extra}
+
+    def close(self) -> None:
+        self._monitor.close()
+
+    def _load(self, devices: Sequence[Device]) -> dict[str, float]:
+        """Of several devices the mean utilisation and the sum of the memory."""
+        utilisations = [u for u in map(self._monitor.utilisation, devices) if u is not None]
+        memories = [m for m in map(self._monitor.memory, devices) if m is not None]
+        load: dict[str, float] = {}
+        if utilisations:
+            load["utilisation"] = sum(utilisations) / len(utilisations) / 100
+        if memories:
+            load["memory_used"] = sum(used for used, _ in memories)
+            load["memory_total"] = sum(total for _, total in memories)
+        return load
 
 
 def resident_memory() -> int | None:

@@ -52,7 +52,6 @@ class RichDispatcher:
             raise UsageError("the dashboard needs rich, which is not installed: pip install 'gpu-dispatch[ui]'")
         if show_ui and options.get("progress") is not None:
             raise UsageError("progress= draws where the dashboard does: use Dispatcher(progress=...), or show_ui=False")
-        self._gpu_ids = gpu_ids
         self._dispatcher = Dispatcher(
             worker_cls, gpu_ids, queue_size, suppress_worker_output=suppress_worker_output, **options
         )
@@ -98,10 +97,13 @@ class RichDispatcher:
 
     async def astream(self, generator: Iterable[Any], **arguments: Any) -> AsyncIterator[Outcome]:
         """As ``Dispatcher.astream()``."""
+        outcomes = self._dispatcher.astream(generator, **arguments)
         with self._watching():
-            async with contextlib.aclosing(self._dispatcher.astream(generator, **arguments)) as outcomes:
+            try:
                 async for outcome in outcomes:
                     yield outcome
+            finally:
+                await outcomes.aclose()  # type: ignore[attr-defined]
 
     @property
     def worker_ids(self) -> tuple[int, ...]:
@@ -113,17 +115,25 @@ class RichDispatcher:
     def shutdown(self) -> None:
         self._dispatcher.shutdown()
 
-    def _watching(self) -> contextlib.AbstractContextManager[object]:
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
         if not self._show_ui:
-            return contextlib.nullcontext()
+            yield
+            return
         from gpu_dispatch.ui.choose import choose_view
 
-        readings = Readings(self._gpu_ids)
-        return Watch(
-            choose_view(self._console),
-            lambda: readings.added_to(self._dispatcher.get_stats()),
-            refresh_rate=self._refresh_rate,
-        )
+        dispatcher = self._dispatcher
+        grants = zip(dispatcher.worker_ids, dispatcher._grants, strict=True)
+        readings = Readings({worker_id: grant.physical for worker_id, grant in grants})
+        with (
+            contextlib.closing(readings),
+            Watch(
+                choose_view(self._console),
+                lambda: readings.added_to(dispatcher.get_stats()),
+                refresh_rate=self._refresh_rate,
+            ),
+        ):
+            yield
 
 
 def _ignore(task_id: int, result: Any, worker_id: int) -> None:

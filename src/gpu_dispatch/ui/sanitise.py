@@ -13,12 +13,14 @@ import unicodedata
 _LONGEST = 2000  # characters looked at: wider than any terminal, and a line of a megabyte costs no time
 
 _ESCAPES = re.compile(
-    r"\x1b[\]PX^_].*?(?:\x07|\x1b\\|\x9c|\Z)"  # OSC, DCS, SOS, PM, APC: up to their terminator, or all the rest
+    r"\x1b[\]PX^_][^\n]*?(?:\x07|\x1b\\|\x9c|(?=\n)|\Z)"  # OSC, DCS, SOS, PM, APC: up to their end, or the line's
     r"|\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI; the final byte may have been cut off
     r"|\x9b[0-?]*[ -/]*[@-~]?"  # CSI as one byte
-    r"|\x1b[ -/]*[0-~]?",  # everything shorter
-    re.DOTALL,
+    r"|\x1b[ -/]*[0-~]?"  # everything shorter
 )
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+# Everything that is no character, except the line break, the tab, the carriage return and the escape of a colour.
+_MOVING = dict.fromkeys(code for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t\r\x1b")
 _DROPPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -34,6 +36,16 @@ def last_overwritten(text: str) -> str:
     """
     kept = text.rstrip("\r\n")
     return _printable(kept[kept.rfind("\r") + 1 :][:_LONGEST].replace("\n", " "))
+
+
+def scrollable(text: str) -> str:
+    """Lines as they were printed, colours and all, without anything that would move the cursor elsewhere.
+
+    For what a program (or a worker whose output is let through) prints while a region is on the screen.
+    """
+    if "\x1b" in text:
+        text = _ESCAPES.sub(lambda match: match[0] if _COLOUR.fullmatch(match[0]) else "", text)
+    return text.translate(_MOVING)
 
 
 def _printable(text: str) -> str:

@@ -38,14 +38,19 @@ def share_height(height: int, border: int, *, overall: int, gpus: int, errors: i
     left = room - top - border
     if not gpus or left < 2:  # no table, or no room for its header and a row
         return Shares(max(1, min(overall, room)), 0, 0, 0)
-    some_errors = min(errors, 3, max(0, left // 4 - border))
-    some_output = min(output, 3, max(0, left // 4 - border))
-    reserved = sum(lines + border for lines in (some_errors, some_output) if lines)
+    few_errors = min(errors, 3, max(0, left // 4 - border))
+    few_output = min(output, 3, max(0, left // 4 - border))
+    reserved = sum(lines + border for lines in (few_errors, few_output) if lines)
     table = min(gpus + 1, max(2, left - reserved))
     left -= table + reserved
-    more_errors = min(left, min(errors, _MOST_ERRORS) - some_errors) if some_errors else 0
-    more_output = min(left - more_errors, min(output, _MOST_OUTPUT) - some_output) if some_output else 0
-    return Shares(top, table, some_errors + more_errors, some_output + more_output)
+    more_errors = _grown(few_errors, min(errors, _MOST_ERRORS), left, border)
+    left -= more_errors - few_errors + (border if more_errors and not few_errors else 0)
+    return Shares(top, table, more_errors, _grown(few_output, min(output, _MOST_OUTPUT), left, border))
+
+
+def _grown(has: int, wants: int, left: int, border: int) -> int:
+    """What a panel gets of the ``left`` lines; one that has nothing yet must pay for its border too."""
+    return max(has, min(wants, has + left - (0 if has else border)))
 
 
 def dashboard(snapshot: Snapshot, width: int, height: int) -> Block:

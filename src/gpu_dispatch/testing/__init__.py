@@ -1,0 +1,1 @@
+"""Workers and tools for trying things out: nothing here needs a GPU."""
