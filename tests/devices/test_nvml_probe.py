@@ -34,6 +34,19 @@ def test_a_lost_gpu_is_listed_as_lost_and_the_others_are_described(fake_nvml, tr
     assert found.notes == ("GPU 2: lost",)
 
 
+def test_a_gpu_that_is_lost_while_it_is_being_described_is_listed_as_lost(fake_nvml, tree, monkeypatch):
+    import pynvml
+
+    def name(handle):
+        if pynvml.nvmlDeviceGetIndex(handle) == 1:
+            fake_nvml.lose(1)
+        return ask(handle)
+
+    ask = pynvml.nvmlDeviceGetName
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", name)
+    assert [device.problem for device in nvml.probe(str(tree)).devices] == [None, "lost", None, None]
+
+
 def test_mig_instances_follow_their_gpu(fake_nvml, nvml_support, tree):
     fake_nvml.split(0, 2)
     fake_nvml.set("0.1", used=100)

@@ -62,7 +62,7 @@ def resolve(
     except DeviceSpecError as error:
         raise DeviceSpecError(f"{error}. {what_is_there(inventory(environ, root=root))}") from None
     share = max(1, cores.core_budget(root) // (len(groups) * workers_per_gpu))
-    hidden = _hide_everything(here, environ) if isinstance(wanted, Cpu) and isolate else {}
+    hidden = _hide_everything(here) if isinstance(wanted, Cpu) and isolate else {}
     round_of_grants = [_grant(group, share, environ, isolate, hidden, root) for group in groups]
     return round_of_grants * workers_per_gpu
 
@@ -232,13 +232,11 @@ def _label_of(place: Place) -> str:
     return f"GPU {name} ({device.name}{identity}{number if isinstance(place.gpu_id, int) else ''})"
 
 
-def _hide_everything(here: Inventory, environ: Mapping[str, str]) -> dict[str, str]:
+def _hide_everything(here: Inventory) -> dict[str, str]:
     """What leaves a worker no GPU at all."""
-    vendors = {view.vendor for view in here.views}
     hidden = {masks.CUDA: ""}
-    if Vendor.AMD in vendors:
-        # HIP takes an empty variable for one that is not set; ROCR is left alone: where both are set they multiply.
-        hidden = {masks.CUDA: "-1", masks.HIP: "-1"}
-    if Vendor.INTEL in vendors:
-        hidden["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"  # ZE_AFFINITY_MASK has no word for "none"
+    for view in here.views:
+        hidden.update(view.confine(()))
+    if masks.HIP in hidden:
+        hidden[masks.CUDA] = hidden[masks.HIP]  # some libraries refuse to start where these two differ
     return hidden

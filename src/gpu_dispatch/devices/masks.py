@@ -63,11 +63,13 @@ class View:
         return next((entry for entry in self.entries if entry.id == number), None)
 
     def confine(self, tokens: Sequence[str]) -> dict[str, str]:
-        """The variables that leave a worker just these devices; none at all when there are no tokens."""
+        """The variables that leave a worker just these devices; no device at all when there are no tokens."""
         if self.variable is None:
             return {}
-        # HIP takes an empty variable for one that is not set; -1 hides everything for both.
-        value = ",".join(tokens) or ("" if self.vendor is Vendor.NVIDIA else "-1")
+        if not tokens and self.vendor is Vendor.INTEL:
+            return {"ONEAPI_DEVICE_SELECTOR": "*:cpu"}  # ZE_AFFINITY_MASK has no word for "none"
+        # HIP takes an empty variable for one that is not set.
+        value = ",".join(tokens) or ("-1" if self.vendor is Vendor.AMD else "")
         return dict.fromkeys((self.variable, *self.mirrors), value)
 
 
