@@ -22,6 +22,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from benchmarks.function_worker import FunctionWorker
 from benchmarks.job import Job
 from benchmarks.loads import BY_NAME, Figure
 from benchmarks.systems import gpu_dispatch as adapter
@@ -53,7 +54,7 @@ IN_WORKER = (
         "gpu_dispatch.runtime.mailbox:Mailbox.deliver",
     )),
     Stage(RUNNER, ("gpu_dispatch.runtime.runner:TaskRunner.run",)),
-    Stage("worker: your code", ("benchmarks.systems.gpu_dispatch:FunctionWorker.process",)),
+    Stage("worker: your code", ("benchmarks.function_worker:FunctionWorker.process",)),
     Stage("worker: encode", ("gpu_dispatch.runtime.outbox:Outbox.succeed",)),
     Stage("worker: write", ("gpu_dispatch.runtime.outbox:Outbox.flush",)),
 )  # fmt: skip
@@ -130,7 +131,7 @@ def meter_cost_s() -> tuple[float, float]:
     return meter.seconds["inner"] / 20_000, max(0.0, meter.seconds["outer"] - bare.seconds["outer"]) / 20_000
 
 
-class ProfiledWorker(adapter.FunctionWorker):
+class ProfiledWorker(FunctionWorker):
     def setup(self, gpu_id: int, seed: int, **kwargs: Any) -> None:
         super().setup(gpu_id, seed, **kwargs)
         self._report = Path(kwargs["folder"], f"{self.worker_id}.json")

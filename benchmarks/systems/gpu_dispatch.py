@@ -7,23 +7,14 @@ clock before it gives out the first item.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.function_worker import FunctionWorker
 from benchmarks.job import Job
-from gpu_dispatch import BaseWorker, Dispatcher
+from gpu_dispatch import Dispatcher
 
 TASK_TIMEOUT_S = 30.0
-
-
-class FunctionWorker(BaseWorker):
-    function: Callable[[Any], Any]
-
-    def setup(self, gpu_id: int, seed: int, **kwargs: Any) -> None:
-        self.function = kwargs["function"]
-
-    def process(self, data: Any) -> Any:
-        return self.function(data)
 
 
 def run(job: Job) -> None:
