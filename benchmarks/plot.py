@@ -12,16 +12,16 @@ from benchmarks.samples import Median, Medians
 from benchmarks.table import short
 
 WIDTH, MARGIN, NAMES, VALUES = 760, 16, 150, 110
-BAR, GAP, HEAD, FOOT = 16, 5, 34, 14
+BAR, GAP, HEAD, FOOT = 16, 5, 34, 26
 
 _STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600; font-size: 13px }
-  .unit, .spread { fill: #57606a }
+  .unit { fill: #57606a; font-weight: 400 } .tick { fill: #57606a; font-size: 10px }
   .paper { fill: #ffffff } .ours { fill: #1a7f37 } .other { fill: #8c959f } .limit { fill: #d4a72c }
   .grid { stroke: #d0d7de; stroke-width: 1 } .range { stroke: #24292f; stroke-width: 1.2 }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 } .unit, .spread { fill: #9198a1 } .paper { fill: #0d1117 }
+    text { fill: #e6edf3 } .unit, .tick { fill: #9198a1 } .paper { fill: #0d1117 }
     .ours { fill: #3fb950 } .other { fill: #6e7681 } .grid { stroke: #30363d } .range { stroke: #e6edf3 }
   }
 """
@@ -58,6 +58,7 @@ def _panel(load: Load, of_load: Mapping[str, Median], top: int) -> tuple[str, in
     for exponent in range(low, high + 1):
         x = _x(10.0**exponent, low, high)
         out.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top + HEAD - 6}" y2="{bottom}"/>\n')
+        out.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 11}" text-anchor="middle">{_tick(exponent)}</text>\n')
     for i, (name, median) in enumerate(ranked):
         out.append(_bar(name, median, top + HEAD + i * (BAR + GAP), low, high))
     return "".join(out), height
@@ -81,6 +82,13 @@ def decades(values: list[float]) -> tuple[int, int]:
     positive = [v for v in values if v > 0] or [1.0]
     low = math.floor(math.log10(min(positive)))
     return low, max(low + 1, math.ceil(math.log10(max(positive))))
+
+
+def _tick(exponent: int) -> str:
+    """10^5 → 100k"""
+    if exponent < 0:
+        return f"{10.0**exponent:g}"
+    return f"{10 ** (exponent % 3)}{('', 'k', 'M', 'G')[min(3, exponent // 3)]}"
 
 
 def _x(value: float, low: int, high: int) -> float:
