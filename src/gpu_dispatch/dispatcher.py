@@ -14,6 +14,7 @@ from gpu_dispatch import devices
 from gpu_dispatch.backends import travel
 from gpu_dispatch.backends.local import LocalBackend
 from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.batching import Batching
 from gpu_dispatch.engine.run import Run
 from gpu_dispatch.errors import RunInProgress, UsageError
 from gpu_dispatch.observe.stats import RunStats, empty_snapshot
@@ -54,6 +55,11 @@ class Dispatcher:
         setup_concurrency: int | None = None,
         workers_per_gpu: int = 1,
         gpus_per_worker: int = 1,
+        batch_size: int | str | None = None,
+        batch_wait: float = 0.0,
+        batch_by: tuple[Callable[[Any], float], float] | None = None,
+        io_threads: int = 4,
+        is_oom: Callable[[BaseException], bool] | None = None,
         window: int | None = None,
     ) -> None:
         self._worker_cls = travel.check_worker_class(worker_cls)
@@ -75,8 +81,14 @@ class Dispatcher:
             setup_concurrency=setup_concurrency,
             workers_per_gpu=workers_per_gpu,
             gpus_per_worker=gpus_per_worker,
+            batch_size=batch_size,
+            batch_wait=batch_wait,
+            batch_by=batch_by,
+            io_threads=io_threads,
+            is_oom=is_oom,
             window=window,
         )
+        self._batching = Batching(self._worker_cls, self._options)
         self._grants = devices.resolve(
             gpu_ids, os.environ, workers_per_gpu=workers_per_gpu, gpus_per_worker=gpus_per_worker, isolate=isolate
         )
@@ -222,12 +234,13 @@ class Dispatcher:
             self._run = Run(
                 arguments,
                 options,
-                _scheduler_settings(options, arguments, len(self._grants)),
+                _scheduler_settings(options, arguments, len(self._grants), self._batching.most_at_once),
                 backend,
                 stats,
                 self._worker_ids,
                 lambda slot: self._boot(slot, luggage, arguments),
                 devices.hint_for_setup_error,
+                lambda slot, learnt: self._batching.learn(self._grants[slot], learnt),
             )
             self._stats = stats
             return self._run, pump
@@ -247,14 +260,16 @@ class Dispatcher:
             main_name=luggage.main_name,
             worker_cls=luggage.worker_cls,
             setup_kwargs=luggage.setup_kwargs,
-            runtime={
-                "announce_starts": arguments.on_task_start is not None or arguments.on_progress is not None,
-                "cpus": grant.cpus,
-            },
+            plan=self._batching.plan(
+                grant,
+                announce_starts=arguments.on_task_start is not None or arguments.on_progress is not None,
+            ),
         )
 
 
-def _scheduler_settings(options: Options, arguments: RunArguments, slots: int) -> SchedulerSettings:
+def _scheduler_settings(
+    options: Options, arguments: RunArguments, slots: int, batch_size: int
+) -> SchedulerSettings:
     return SchedulerSettings(
         slots=slots,
         retry=options.retry_policy,
@@ -265,6 +280,7 @@ def _scheduler_settings(options: Options, arguments: RunArguments, slots: int) -
         setup_timeout=options.setup_timeout,
         cleanup_timeout=options.cleanup_timeout,
         setup_concurrency=options.setup_concurrency,
+        batch_size=batch_size,
         fixed_window=options.window,
     )
 

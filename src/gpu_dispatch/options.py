@@ -81,6 +81,16 @@ class Options:
     """How many workers may load their model at once; ``None`` means all."""
     workers_per_gpu: int = 1
     gpus_per_worker: int = 1
+    batch_size: int | str | None = None
+    """Tasks per ``process_batch`` call, or ``"auto"``. ``None``: auto if the worker defines it, else one by one."""
+    batch_wait: float = 0.0
+    """Seconds to wait for a full batch; 0 takes what is there, so that the device never waits for company."""
+    batch_by: tuple[Callable[[Any], float], float] | None = None
+    """(cost of an item, budget of a batch): token or pixel buckets."""
+    io_threads: int = 4
+    """Threads per worker for ``preprocess`` and as many for ``postprocess``."""
+    is_oom: Callable[[BaseException], bool] | None = None
+    """Your own judge of what counts as out of memory."""
     window: int | None = None
     """Fixes how many tasks a worker may hold. For tests; the default follows measured durations."""
 
@@ -103,6 +113,13 @@ class Options:
             _whole("setup_concurrency", self.setup_concurrency, least=1)
         _whole("workers_per_gpu", self.workers_per_gpu, least=1)
         _whole("gpus_per_worker", self.gpus_per_worker, least=1)
+        if self.batch_size is not None and self.batch_size != "auto":
+            _whole("batch_size", self.batch_size, least=1)
+        _seconds("batch_wait", self.batch_wait, zero=True)
+        _whole("io_threads", self.io_threads, least=1)
+        if self.is_oom is not None and not callable(self.is_oom):
+            raise UsageError(f"is_oom must be a function of an exception, got {self.is_oom!r}")
+        _check_batch_by(self.batch_by)
         if not isinstance(self.env, Mapping) or not all(
             isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()
         ):
@@ -148,6 +165,16 @@ class RunArguments:
             _seconds("task_timeout", self.task_timeout)
         if self.total_tasks is not None:
             _whole("total_tasks", self.total_tasks, least=0)
+
+
+def _check_batch_by(batch_by: object) -> None:
+    if batch_by is None:
+        return
+    if not isinstance(batch_by, tuple) or len(batch_by) != 2 or not callable(batch_by[0]):
+        raise UsageError(f"batch_by must be (cost function of an item, budget of a batch), got {batch_by!r}")
+    budget = batch_by[1]
+    if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+        raise UsageError(f"the budget in batch_by must be a positive number, got {budget!r}")
 
 
 def _whole(name: str, value: object, *, least: int) -> None:

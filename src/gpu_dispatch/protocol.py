@@ -21,7 +21,7 @@ Events (told to observers): ProgressEvent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 # --- outcomes ----------------------------------------------------------------------------------------------
@@ -103,6 +103,35 @@ class ProgressEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimePlan:
+    """How the worker process runs tasks: everything that is not the user's class or its arguments."""
+
+    announce_starts: bool = False
+    """Somebody listens to starts: say them as they happen, not only with the results."""
+    cpus: frozenset[int] | None = None
+    batch_size: int | None = None
+    """``None``: one task at a time, through ``process``."""
+    batch_auto: bool = False
+    """``batch_size`` is where to begin; find the best one."""
+    batch_ceiling: int | None = None
+    """With ``batch_auto``: a size known not to fit, from an earlier worker of the same class on the same device."""
+    batch_wait_s: float = 0.0
+    batch_by: bytes | None = None
+    """Pickled (cost function, budget)."""
+    is_oom: bytes | None = None
+    """Pickled function of an exception."""
+    io_threads: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSizeLearnt:
+    """Worker → parent: what ``batch_auto`` has settled on, for the views and for the next worker."""
+
+    size: int
+    ceiling: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Boot:
     worker_id: int
     gpu_id: int | str
@@ -118,8 +147,7 @@ class Boot:
     """The module's name when it was started with ``python -m``; ``None`` otherwise."""
     worker_cls: bytes
     setup_kwargs: bytes
-    runtime: dict[str, Any] = field(default_factory=dict)
-    """Batching, overlap and the like: see runtime/plan.py."""
+    plan: RuntimePlan
 
 
 @dataclass(frozen=True, slots=True)

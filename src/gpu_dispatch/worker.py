@@ -48,6 +48,12 @@ class BaseWorker(abc.ABC):
     """The tasks being processed: one, or those of the batch."""
     base_seed: int = 42
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A worker that defines ``process_batch`` need not define ``process`` as well."""
+        super().__init_subclass__(**kwargs)
+        if "process_batch" in cls.__dict__ and cls.process is BaseWorker.process:
+            cls.process = _process_as_batch_of_one  # type: ignore[method-assign]
+
     @property
     def task_seed(self) -> int | None:
         """A seed derived from (base_seed, task_id): the same on every GPU, in every order, on every retry."""
@@ -63,3 +69,10 @@ class BaseWorker(abc.ABC):
 
     def cleanup(self) -> None:  # noqa: B027 -- optional on purpose
         """Called once when the run ends. Release what the end of the process would not."""
+
+
+def _process_as_batch_of_one(self: Any, data: Any) -> Any:
+    (result,) = self.process_batch([data])
+    if isinstance(result, BaseException):
+        raise result
+    return result

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpu_dispatch.protocol import Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
+from gpu_dispatch.protocol import (
+    BatchSizeLearnt,
+    Boot,
+    CleanupFailed,
+    Failure,
+    GivenBack,
+    Ready,
+    SetupFailed,
+    TaskStarted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Died:
     """It had said that it is finished."""
 
 
-Said = TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted
+Said = TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted | BatchSizeLearnt
 
 
 class Backend(Protocol):

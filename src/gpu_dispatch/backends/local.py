@@ -113,7 +113,7 @@ class LocalBackend:
         if process is None:
             return (), None
         try:
-            return process.board.running()
+            return process.board.oldest()
         except ValueError:  # closed between the two lines, by the loop
             return (), None
 
@@ -221,7 +221,7 @@ class LocalBackend:
         entries = process.board.last_entries()
         if entries:
             said.append((slot, _opened(entries)))
-        suspects, _ = process.board.running()
+        suspects = tuple(process.board.running())
         cause = process.bury()
         for fd in (process.channel.fileno(), process.pidfd):
             if fd >= 0:

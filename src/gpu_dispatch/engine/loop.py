@@ -38,7 +38,7 @@ from gpu_dispatch.engine.notices import (
 from gpu_dispatch.engine.timeline import Timeline
 from gpu_dispatch.errors import AllWorkersFailed, ErrorReport, InternalError, MainGuardError
 from gpu_dispatch.observe.stats import RunStats
-from gpu_dispatch.protocol import Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
+from gpu_dispatch.protocol import BatchSizeLearnt, Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
 from gpu_dispatch.scheduling import Scheduler
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
@@ -65,6 +65,7 @@ class Loop:
         announce_starts: bool,
         timeline: Timeline | None = None,
         explain_setup: Callable[[str], str | None] = lambda text: None,
+        on_batch_size: Callable[[int, BatchSizeLearnt], None] = lambda slot, learnt: None,
     ) -> None:
         self.notices = notices
         self.consumed_bytes = 0  # written by the delivering thread only
@@ -78,6 +79,7 @@ class Loop:
         self._announced: set[int] | None = set() if announce_starts else None
         self._timeline = timeline
         self._explain_setup = explain_setup
+        self._on_batch_size = on_batch_size
         self._items: dict[int, Any] = {}
         self._failures: dict[int, Failure] = {}  # of the input that is being handled
         self._answers: TasksAnswered | None = None  # likewise
@@ -97,6 +99,7 @@ class Loop:
             GivenBack: self._on_given_back,
             TaskStarted: self._on_started,
             ItemRefused: self._on_refused,
+            BatchSizeLearnt: self._on_batch_size_learnt,
             Died: self._on_died,
         }
         self._hands: dict[type, Callable[[Any], None]] = {
@@ -288,6 +291,10 @@ class Loop:
                 self.notices.put(Started(self._worker_ids[slot], fresh))
         if self._timeline is not None:
             self._timeline.started(task_ids, slot)
+
+    def _on_batch_size_learnt(self, slot: int, said: BatchSizeLearnt) -> None:
+        self._stats.workers[slot].batch_size = said.size
+        self._on_batch_size(slot, said)
 
     def _on_given_back(self, slot: int, said: GivenBack) -> None:
         if self._timeline is not None:

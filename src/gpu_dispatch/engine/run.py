@@ -17,7 +17,7 @@ from gpu_dispatch.engine.loop import Loop
 from gpu_dispatch.engine.timeline import Timeline
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.options import Options, RunArguments
-from gpu_dispatch.protocol import Boot, Outcome
+from gpu_dispatch.protocol import BatchSizeLearnt, Boot, Outcome
 from gpu_dispatch.scheduling import Scheduler, SchedulerSettings
 
 FEEDER_JOIN_S = 0.2
@@ -34,6 +34,7 @@ class Run:
         worker_ids: Sequence[int],
         boot_for: Callable[[int], Boot],
         explain_setup: Callable[[str], str | None],
+        on_batch_size: Callable[[int, BatchSizeLearnt], None],
     ) -> None:
         self.stats = stats
         self._arguments = arguments
@@ -57,6 +58,7 @@ class Run:
             announce_starts=arguments.on_task_start is not None,
             timeline=timeline,
             explain_setup=explain_setup,
+            on_batch_size=on_batch_size,
         )
         self._delivery = Delivery(arguments, stats, self._credit, self._on_callback_error)
         self._interrupts = Interrupts(self._drain, self._kill)

@@ -19,7 +19,8 @@ from typing import Any
 
 from gpu_dispatch.protocol import Boot, CleanupFailed, Finish, Finished, Ready, RecallTasks, RunTasks, SetupFailed
 from gpu_dispatch.protocol import GivenBack as TasksGivenBack
-from gpu_dispatch.runtime import lifeline, main_module
+from gpu_dispatch.runtime import lifeline, main_module, oom
+from gpu_dispatch.runtime.batches import BatchRunner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
@@ -53,7 +54,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
         target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
     )
     reader.start()
-    TaskRunner(worker, mailbox, outbox, board, boot.task_timeout).run()
+    _runner(boot, worker, mailbox, outbox, board, channel).run()
     try:
         worker.cleanup()
     except BaseException as error:
@@ -64,6 +65,8 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
 
 def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     started = time.monotonic()
+    if boot.plan.cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, boot.plan.cpus)
     sys.path[:] = boot.sys_path
     sys.argv[:] = boot.argv
     main_module.restore(boot.main_path, boot.main_name)
@@ -76,6 +79,21 @@ def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     worker.base_seed = boot.base_seed
     worker.setup(boot.gpu_id, boot.seed, **setup_kwargs)  # type: ignore[arg-type]
     return worker, time.monotonic() - started
+
+
+def _runner(
+    boot: Boot, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, channel: WorkerChannel
+) -> TaskRunner | BatchRunner:
+    """One task at a time, unless the worker works in batches or overlaps I/O."""
+    plan = boot.plan
+    is_oom = oom.is_oom if plan.is_oom is None else pickle.loads(plan.is_oom)
+    if plan.batch_size is None and not hasattr(worker, "preprocess") and not hasattr(worker, "postprocess"):
+        announce = channel.send if plan.announce_starts else None
+        return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, announce, is_oom)
+    cost, budget = (None, 0.0) if plan.batch_by is None else pickle.loads(plan.batch_by)
+    return BatchRunner(
+        worker, mailbox, outbox, board, channel, plan, boot.task_timeout, is_oom=is_oom, cost=cost, budget=budget
+    )
 
 
 def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: list[Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpu_dispatch.protocol import RunTasks
@@ -32,22 +33,22 @@ class Encoded(NamedTuple):
 class Mailbox:
     def __init__(self) -> None:
         self._tasks: deque[tuple[int, Any] | Sealed] = deque()
-        self._mail = threading.Event()
+        self._news = threading.Condition()
+        self._in_hand = 0
         self.finishing = False
         self.take = self._tasks.popleft
         """The oldest task; IndexError when there is none. Bound directly: it is called once per task."""
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def deliver(self, message: RunTasks) -> None:
         form, data = message.payload
         items = pickle.loads(data) if form == "atoms" else map(Encoded, data)
-        if message.together:
-            self._tasks.append(Sealed(list(zip(message.task_ids, items, strict=True))))
-        else:
-            self._tasks.extend(zip(message.task_ids, items, strict=True))
-        self._mail.set()
+        tasks = zip(message.task_ids, items, strict=True)
+        with self._news:
+            if message.together:
+                self._tasks.append(Sealed(list(tasks)))
+            else:
+                self._tasks.extend(tasks)
+            self._news.notify_all()
 
     def give_back(self, count: int) -> list[int]:
         """At most ``count`` tasks that have not begun, the youngest first; never to be run here."""
@@ -65,11 +66,51 @@ class Mailbox:
 
     def finish(self) -> None:
         """No more mail will come."""
-        self.finishing = True
-        self._mail.set()
+        with self._news:
+            self.finishing = True
+            self._news.notify_all()
 
     def wait(self, timeout: float | None = None) -> None:
         """Until there is mail, or there will be none any more."""
-        self._mail.clear()
-        if not self._tasks and not self.finishing:
-            self._mail.wait(timeout)
+        with self._news:
+            if not self._tasks and not self.finishing:
+                self._news.wait(timeout)
+
+    # --- for several takers: the threads that prepare items ahead of the main thread --------------------------
+
+    def take_in_hand(self) -> tuple[int, Any] | None:
+        """The oldest task, waiting for one; ``None`` when no more will come. Sealed ones are left to ``take_alone``."""
+        with self._news:
+            while not self._tasks or type(self._tasks[0]) is Sealed:
+                if self.finishing:
+                    return None
+                self._news.wait()
+            task = self._tasks.popleft()
+            self._in_hand += 1
+            return task  # type: ignore[return-value]
+
+    def put_down(self) -> None:
+        """A task taken in hand has been run, or has failed."""
+        with self._news:
+            self._in_hand -= 1
+            self._news.notify_all()
+
+    def take_alone(self) -> Sealed | None:
+        """A sealed group, when it is the oldest and nothing else is in hand."""
+        with self._news:
+            if self.sealed_is_next:
+                return self._tasks.popleft()  # type: ignore[return-value]
+            return None
+
+    @property
+    def sealed_is_next(self) -> bool:
+        return bool(self._tasks) and not self._in_hand and type(self._tasks[0]) is Sealed
+
+    def notify(self) -> None:
+        """Wake whoever waits: something it watches has changed."""
+        with self._news:
+            self._news.notify_all()
+
+    def wait_until(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
+        with self._news:
+            self._news.wait_for(lambda: ready() or self.finishing, timeout)

@@ -23,7 +23,8 @@ class Outbox:
         self._channel = channel
         self._board = board
         self._lock = threading.Lock()
-        self.flush_due_at = 0.0
+        self.quiet_since = 0.0
+        """When the parent last heard from us."""
 
     def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
         """Raises WillNotPickle when the value cannot travel."""
@@ -54,7 +55,7 @@ class Outbox:
         if self._board.has_entries:
             self._channel.send_frame(FrameKind.RESULTS, *self._board.frame())
             self._board.sent()
-        self.flush_due_at = time.monotonic() + FLUSH_S
+        self.quiet_since = time.monotonic()
 
 
 def _by_value_entry(task_id: int, busy_s: float, value: Any) -> bytes:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
-from gpu_dispatch.protocol import Failure
+from gpu_dispatch.protocol import Failure, TaskStarted
+from gpu_dispatch.runtime import oom
 from gpu_dispatch.runtime.failures import failure_of
 from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
-from gpu_dispatch.runtime.outbox import Outbox
+from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import SoftTimer
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import WillNotPickle
 from gpu_dispatch.worker import BaseWorker
 
+ANNOUNCE_AFTER_S = 0.001
+"""Tasks that start sooner than this after the last message are told as started together with their results."""
+
 
 class TaskRunner:
     def __init__(
-        self, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, task_timeout: float | None
+        self,
+        worker: BaseWorker,
+        mailbox: Mailbox,
+        outbox: Outbox,
+        board: Board,
+        task_timeout: float | None,
+        announce: Callable[[TaskStarted], None] | None = None,
+        is_oom: Callable[[BaseException], bool] = oom.is_oom,
     ) -> None:
         self._worker = worker
         self._mailbox = mailbox
         self._outbox = outbox
         self._board = board
         self._timer = SoftTimer(task_timeout)
+        self._announce = announce
+        self._is_oom = is_oom
 
     def run(self) -> None:
         """Run tasks until the parent says that no more will come."""
@@ -56,6 +70,9 @@ class TaskRunner:
         started = time.monotonic()
         self._board.start(task_id, started)
         worker.task_id = task_id
+        if self._announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
+            outbox.flush()
+            self._announce(TaskStarted(task_id, worker.worker_id))
         timer.begin(started)
         failure: Failure | None = None
         value: Any = None
@@ -67,7 +84,7 @@ class TaskRunner:
             finally:
                 timer.end()  # an alarm that rings just before this line still counts as the task's own
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
-            failure = failure_of(error)
+            failure = failure_of(error, self._kind_of(error))
         worker.task_id = None
         ended = time.monotonic()
         if timer.rang:  # whatever user code made of it: its time was up
@@ -83,5 +100,13 @@ class TaskRunner:
                 failure = failure_of(error, "transport")
         if failure is not None:
             outbox.fail(task_id, ended - started, failure)
-        if ended >= outbox.flush_due_at:
+        if ended >= outbox.quiet_since + FLUSH_S:
             outbox.flush()
+
+    def _kind_of(self, error: BaseException) -> str:
+        if oom.is_poisoned(error):
+            return "poisoned"
+        if self._is_oom(error):
+            oom.empty_caches()  # the next task should find the memory that this one took
+            return "oom"
+        return "error"

@@ -4,10 +4,10 @@ Sending each tiny result at once would cost a system call per task; keeping resu
 lose them with the worker. So they are kept *here*: when a worker is killed at any instant, the parent reads what was
 finished, knows exactly which task was running, and charges only that one.
 
-    word 0   how many tasks are running (0: none)        words 8…   their ids
-    word 1   since when (monotonic seconds, as a double)
+    word 0   how many tasks are running (0: none)
     word 2   number of the flush that is being collected
     word 3   how many finished entries the page holds
+    word 8…  for each running task: its id, and since when (monotonic seconds, as a double)
     page     entries, one pickle each: (task_id, busy_s, value), or (task_id, busy_s, None, Failure)
 
 A flush sends the page's entries as one RESULTS frame that carries the flush number. After a death, the page is read
@@ -24,11 +24,13 @@ import os
 import pickletools
 import struct
 import tempfile
+from collections.abc import Mapping
+from itertools import islice
 
-RUNNING, SINCE, FLUSH, COUNT, FIRST_ID = 0, 1, 2, 3, 8
+RUNNING, FLUSH, COUNT, FIRST = 0, 2, 3, 8
 MOST_RUNNING = 4096
 """Tasks that can be noted as running at once: a batch, and those in preprocessing."""
-PAGE_AT = 8 * (FIRST_ID + MOST_RUNNING)
+PAGE_AT = 8 * (FIRST + 2 * MOST_RUNNING)
 PAGE_BYTES = 1 << 16
 """How many bytes of finished results may wait. Results larger than this are sent at once."""
 
@@ -55,7 +57,7 @@ class Board:
         self._map = mmap.mmap(fd, PAGE_AT + PAGE_BYTES)
         view = memoryview(self._map)
         self._words = view[:PAGE_AT].cast("Q")
-        self._since = view[8:16].cast("d")
+        self._instants = view[:PAGE_AT].cast("d")  # the same words, read as doubles
         self._page = view[PAGE_AT:]
         self._ends: list[int] = []
         self._used = 0
@@ -63,17 +65,20 @@ class Board:
     def start(self, task_id: int, now: float) -> None:
         """Note that this one task runs from now on. Hot: called once per task."""
         words = self._words
-        self._since[0] = now
-        words[FIRST_ID] = task_id
+        self._instants[FIRST + 1] = now  # before the id: a reader must never see a new task with an old instant
+        words[FIRST] = task_id
         words[RUNNING] = 1
 
-    def start_many(self, task_ids: list[int] | tuple[int, ...], now: float) -> None:
-        words = self._words
+    def start_many(self, running: Mapping[int, float]) -> None:
+        """Note that exactly these tasks run, each since its instant."""
+        words, instants = self._words, self._instants
         words[RUNNING] = 0  # never let a half-written list be believed
-        for place, task_id in enumerate(task_ids[:MOST_RUNNING], FIRST_ID):
+        place = FIRST
+        for task_id, since in islice(running.items(), MOST_RUNNING):
+            instants[place + 1] = since
             words[place] = task_id
-        self._since[0] = now
-        words[RUNNING] = min(len(task_ids), MOST_RUNNING)
+            place += 2
+        words[RUNNING] = (place - FIRST) // 2
 
     def rest(self) -> None:
         """Nothing is running."""
@@ -119,11 +124,12 @@ class BoardReader:
         self._map = mmap.mmap(fd, PAGE_AT + PAGE_BYTES)
         view = memoryview(self._map)
         self._words = view[:PAGE_AT].cast("Q")
-        self._since = view[8:16].cast("d")
+        self._instants = view[:PAGE_AT].cast("d")
         self._received = -1
 
-    def running(self) -> tuple[tuple[int, ...], float | None]:
-        """(ids of the running tasks, since when). Read until two readings agree: the worker may be writing."""
+    def running(self) -> dict[int, float]:
+        """The running tasks, each with the instant it began. Read until two readings agree: the worker may be
+        writing at this moment."""
         reading = self._read_running()
         while True:
             again = self._read_running()
@@ -131,12 +137,17 @@ class BoardReader:
                 return again
             reading = again
 
-    def _read_running(self) -> tuple[tuple[int, ...], float | None]:
-        since = self._since[0]
-        count = self._words[RUNNING]
-        if not count:
+    def oldest(self) -> tuple[tuple[int, ...], float | None]:
+        """Those that have been running longest, and since when. A batch shares one instant."""
+        running = self.running()
+        if not running:
             return (), None
-        return tuple(self._words[FIRST_ID : FIRST_ID + count]), since
+        since = min(running.values())
+        return tuple(task_id for task_id, instant in running.items() if instant == since), since
+
+    def _read_running(self) -> dict[int, float]:
+        end = FIRST + 2 * min(self._words[RUNNING], MOST_RUNNING)
+        return dict(zip(self._words[FIRST:end:2], self._instants[FIRST + 1 : end : 2], strict=True))
 
     def note_received(self, flush: int) -> None:
         self._received = flush
@@ -157,7 +168,7 @@ class BoardReader:
 
     def close(self) -> None:
         self._words.release()
-        self._since.release()
+        self._instants.release()
 
 
 def split_frame(frame: memoryview) -> tuple[int, list[memoryview]]:

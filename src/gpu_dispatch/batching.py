@@ -1,0 +1,72 @@
+"""From the options about batches to what a worker process is told, and what workers have learnt about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_dispatch.devices import Grant
+from gpu_dispatch.errors import UsageError
+from gpu_dispatch.options import Options
+from gpu_dispatch.protocol import BatchSizeLearnt, RuntimePlan
+from gpu_dispatch.transport.codec import WillNotPickle, plain_dumps
+from gpu_dispatch.worker import BaseWorker
+
+AUTO_HOLDS = 256
+"""With an automatic size, how large a batch the window is prepared for."""
+
+
+class Batching:
+    """One per Dispatcher, so that a second run, or a restarted worker, begins with what was learnt."""
+
+    def __init__(self, worker_cls: type[BaseWorker], options: Options) -> None:
+        has_batches = callable(getattr(worker_cls, "process_batch", None))
+        size = options.batch_size
+        if size is not None and not has_batches:
+            raise UsageError(
+                f"batch_size={size!r} needs {worker_cls.__qualname__}.process_batch(items), which takes a list of "
+                "items and returns as many results"
+            )
+        self._auto = size == "auto" or (size is None and has_batches)
+        self._size = size if isinstance(size, int) else None
+        self._options = options
+        self._batch_by = _packed("batch_by", options.batch_by)
+        self._is_oom = _packed("is_oom", options.is_oom)
+        self._learnt: dict[str, BatchSizeLearnt] = {}  # by kind of device
+
+    @property
+    def most_at_once(self) -> int:
+        return AUTO_HOLDS if self._auto else self._size or 1
+
+    def plan(self, grant: Grant, *, announce_starts: bool) -> RuntimePlan:
+        known = self._learnt.get(_kind(grant))
+        size, ceiling = self._size, None
+        if self._auto:
+            size, ceiling = (1, None) if known is None else (known.size, known.ceiling)
+        return RuntimePlan(
+            announce_starts=announce_starts,
+            cpus=grant.cpus,
+            batch_size=size,
+            batch_auto=self._auto,
+            batch_ceiling=ceiling,
+            batch_wait_s=self._options.batch_wait,
+            batch_by=self._batch_by,
+            is_oom=self._is_oom,
+            io_threads=self._options.io_threads,
+        )
+
+    def learn(self, grant: Grant, learnt: BatchSizeLearnt) -> None:
+        self._learnt[_kind(grant)] = learnt
+
+
+def _kind(grant: Grant) -> str:
+    """Devices of one name are taken to be alike."""
+    return grant.physical[0].name if grant.physical else grant.device
+
+
+def _packed(name: str, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        return plain_dumps(value)
+    except WillNotPickle as error:
+        raise UsageError(f"{name} cannot be sent to the workers. {error}") from None
