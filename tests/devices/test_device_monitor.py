@@ -83,6 +83,13 @@ def test_a_gpu_that_was_lost_before_the_first_question_is_noticed(gpus, monitor,
     assert monitor.is_lost(gpus[2])
 
 
+def test_a_mig_instance_that_was_removed_is_gone(fake_nvml, monitor, tree):
+    fake_nvml.split(1, 2)
+    second = inventory({}, root=str(tree)).devices[3]
+    fake_nvml.split(1, 1)
+    assert monitor.is_lost(second)
+
+
 def test_a_mig_instance_has_its_own_memory(fake_nvml, nvml_support, monitor, tree):
     fake_nvml.split(1, 2)
     _, gpu, first, second, *_ = inventory({}, root=str(tree)).devices

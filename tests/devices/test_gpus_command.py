@@ -53,7 +53,7 @@ def test_the_same_as_json(gpus_command, fake_nvml, nvml_support):
     assert (answer["devices"][0]["used_memory"], answer["devices"][0]["utilisation"]) == (100 << 20, 50)
     assert answer["devices"][3]["problem"] == "lost"
     (mask,) = answer["masks"]
-    assert mask["variable"] == "CUDA_VISIBLE_DEVICES"
+    assert mask["variables"] == {"CUDA_VISIBLE_DEVICES": f"{uuid},2,2,9"}
     assert [(entry["entry"], entry["usable"], entry["id"]) for entry in mask["entries"]] == [
         (uuid, True, 0),
         ("2", True, 1),

@@ -141,8 +141,8 @@ def test_a_mask_with_a_repetition_and_a_number_too_high_leaves_the_good_ones(fou
 
 def test_a_gpu_that_the_mask_hides_is_never_handed_out(four_gpus, nvml_support):
     message = told(four_gpus, [2], {MASK: "2,3"})
-    assert "CUDA_VISIBLE_DEVICES=2,3 hides GPU 2" in message
-    assert "from 0 to 1" in message
+    assert "CUDA_VISIBLE_DEVICES=2,3 hides GPU 2: numbers count what a mask shows" in message
+    assert "Usable here (under CUDA_VISIBLE_DEVICES=2,3): 0: " in message
     hidden = nvml_support.gpu_uuid(0)
     assert f"hides '{hidden}'" in told(four_gpus, hidden, {MASK: "2,3"})
     assert summary(four_gpus([8], {MASK: "2,3"})) == [(8, "", "cpu")]
@@ -151,6 +151,16 @@ def test_a_gpu_that_the_mask_hides_is_never_handed_out(four_gpus, nvml_support):
 def test_auto_under_a_mask_that_hides_everything_names_the_mask(four_gpus):
     assert "CUDA_VISIBLE_DEVICES= hides all" in told(four_gpus, "auto", {MASK: ""})
     assert "no device 9" in told(four_gpus, "auto", {MASK: "9"})
+
+
+@pytest.mark.parametrize("mask", ["", "-1"])
+def test_a_mask_that_is_there_to_have_no_gpu_makes_a_machine_without_gpus(four_gpus, mask):
+    assert summary(four_gpus([0, 1], {MASK: mask})) == [(0, "", "cpu"), (1, "", "cpu")]
+    assert summary(four_gpus("0-1", {MASK: mask})) == [(0, "", "cpu"), (1, "", "cpu")]
+
+
+def test_a_job_that_was_given_no_gpu_is_not_run_on_the_cpu_unawares(four_gpus):
+    assert "NoDevFiles: invalid: Slurm writes this" in told(four_gpus, [0], {MASK: "NoDevFiles"})
 
 
 def test_uuids_may_be_abbreviated_and_the_mask_holds_them_in_full(four_gpus, nvml_support):
@@ -204,6 +214,12 @@ def test_a_worker_with_two_gpus_sees_both(four_gpus):
     assert "GPU 3" in second.label
 
 
+def test_the_mask_of_several_gpus_is_all_uuids_or_all_numbers(four_gpus, nvml_support):
+    both = f"{nvml_support.gpu_uuid(1)},{nvml_support.gpu_uuid(2)}"  # CUDA would see only the first of a mixture
+    assert four_gpus(["GPU-a001", 2], gpus_per_worker=2)[0].env[MASK] == both
+    assert four_gpus("auto", {MASK: "GPU-a001,2"}, gpus_per_worker=2)[0].env[MASK] == both
+
+
 def test_groups_of_gpus_work_where_there_are_none(bare):
     assert summary(bare([0, 1], {MASK: "4,5"}, gpus_per_worker=2)) == [(0, "4,5", "cpu")]
 
@@ -253,6 +269,12 @@ def test_intel_cards_are_xpu(tree, bare):
     (grant,) = bare("auto")
     assert (grant.device, grant.env["ZE_AFFINITY_MASK"]) == ("xpu:0", "0")
     assert bare("cpu:1")[0].env["ONEAPI_DEVICE_SELECTOR"] == "*:cpu"
+
+
+def test_two_tiles_of_an_intel_card_are_two_devices(tree, bare):
+    tree.card("0000:4d:00.0", vendor="0x8086", **{"tile0/id": 0})
+    grants = bare([0, 1], {"ZE_AFFINITY_MASK": "0.0,0.1"})
+    assert [grant.env["ZE_AFFINITY_MASK"] for grant in grants] == ["0.0", "0.1"]
 
 
 def test_integrated_graphics_are_not_taken_for_a_gpu_to_compute_on(tree, bare):

@@ -30,7 +30,8 @@ def reached(mask, devices):
         (" 2 , 0 ", {0: 2, 1: 0}),
         ("GPU-cc44,GPU-aa11", {0: 3, 1: 0}),
         ("GPU-c,GPU-b", {0: 3, 1: 2}),
-        ("gpu-CC44", {0: 3}),
+        ("GPU-CC44", {0: 3}),
+        ("gpu-cc44", {}),
         ("GPU-bb33,1", {0: 2, 1: 1}),
         ("GPU-aa22,2,2,9", {0: 1, 1: 2}),
         ("2,GPU-bb33,0", {0: 2, 1: 0}),
@@ -81,6 +82,10 @@ def test_a_mig_instance_is_found_by_its_new_and_its_old_name(name):
     (entry,) = read_mask(name, MIGS)
     assert entry.device == MIGS[2]
     assert entry.token == name
+
+
+def test_a_uuid_in_the_wrong_case_is_handed_on_in_the_right_one():
+    assert [entry.token for entry in read_mask("GPU-BB,GPU-cc", FOUR)] == ["GPU-bb33", "GPU-cc"]
 
 
 def test_several_mig_instances_in_a_mask_are_all_usable_one_worker_each():

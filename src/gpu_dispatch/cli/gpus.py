@@ -42,8 +42,7 @@ def as_json(here: Inventory) -> dict[str, Any]:
         "devices": [asdict(device) for device in here.devices],
         "masks": [
             {
-                "variable": view.variable,
-                "value": view.mask,
+                "variables": dict(view.masks),
                 "entries": [
                     {
                         "entry": entry.token,
@@ -57,7 +56,7 @@ def as_json(here: Inventory) -> dict[str, Any]:
                 ],
             }
             for view in here.views
-            if view.mask is not None
+            if view.masks
         ],
         "usable": [entry.token if entry.id is None else entry.id for entry in _usable(here)],
         "notes": list(here.notes),
@@ -68,7 +67,7 @@ def as_text(here: Inventory) -> str:
     blocks = [_table([_HEADINGS, *(_row(device) for device in here.devices)])] if here.devices else []
     if not here.devices:
         blocks.append('No GPU was found on this machine. Workers can run without one: gpu_ids="cpu:4" starts four.')
-    blocks += [_explain(view) for view in here.views if view.mask is not None]
+    blocks += [_explain(view) for view in here.views if view.masks]
     if here.devices:
         blocks.append(_summary(here))
     if here.notes:
@@ -107,7 +106,7 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 
 
 def _explain(view: View) -> str:
-    lines = [f"{view.variable}={view.mask}"]
+    lines = [str(view)]
     lines += [f"  {entry.token or '(empty)'}: {_verdict(entry)}" for entry in view.entries]
     if not view.entries:
         lines.append("  hides every device")

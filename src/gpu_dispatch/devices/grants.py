@@ -73,7 +73,7 @@ def what_is_there(here: Inventory) -> str:
     complaints = "".join(f"; {note}" for note in here.notes)
     if view is None:
         return f'No GPU was found on this machine{complaints}; "cpu:N" runs N workers without one'
-    mask = f" (under {view.variable}={view.mask})" if view.mask is not None else ""
+    mask = f" (under {view})" if view.masks else ""
     usable = ", ".join(
         f"{entry.id if entry.id is not None else entry.token}: {entry.device.name if entry.device else 'unknown'}"
         + (f", {shortened(entry.device.uuid)}" if entry.device and entry.device.uuid and entry.id is not None else "")
@@ -93,12 +93,12 @@ def _places(wanted: Auto | Cpu | tuple[Id | Uuid, ...], here: Inventory) -> list
     if isinstance(wanted, Auto):
         return _every_usable(here)
     places = [_by_number(item, here) if isinstance(item, Id) else _by_uuid(item, here) for item in wanted]
-    seen: dict[Device, int | str] = {}
+    seen: dict[tuple[Device, int | None], int | str] = {}
     for place in places:
-        if place.device is not None and place.device in seen:
-            raise DeviceSpecError(f"gpu_ids: {seen[place.device]} and {place.gpu_id} are the same device")
         if place.device is not None:
-            seen[place.device] = place.gpu_id
+            asked = seen.setdefault((place.device, place.position), place.gpu_id)
+            if asked != place.gpu_id:
+                raise DeviceSpecError(f"gpu_ids: {asked} and {place.gpu_id} are the same device")
     return places
 
 
@@ -107,25 +107,21 @@ def _every_usable(here: Inventory) -> list[Place]:
     if view is None:
         raise DeviceSpecError('gpu_ids="auto": there is no GPU')
     if not view.usable:
-        reasons = "; ".join(f"{e.token}: {e.problem}" for e in view.entries) or "it shows none"
-        cause = f"{view.variable}={view.mask} hides all: " if view.mask is not None else ""
-        raise DeviceSpecError(f'gpu_ids="auto": no GPU is usable ({cause}{reasons}); "cpu:N" runs N workers without')
+        cause = f"{view} hides all" if view.masks else "all have problems"
+        raise DeviceSpecError(f'gpu_ids="auto": {cause}{_reasons(view)}; "cpu:N" runs N workers without a GPU')
     return [_at(entry, entry.token if entry.id is None else entry.id, view) for entry in view.usable]
 
 
 def _by_number(wanted: Id, here: Inventory) -> Place:
     number = wanted.number
     view = here.primary
-    if view is None:
+    if view is None or view.hides_all_on_purpose:
         return Place(number, tuple((v, _believed(v, number)) for v in _views_to_set(here)), None, None)
     entry = view.by_id(number)
     if entry is not None:
         return _at(entry, number, view)
     if any(device.index == number and device.vendor is view.vendor for device in here.devices):
-        raise DeviceSpecError(
-            f"gpu_ids: {view.variable}={view.mask} hides GPU {number}; under a mask the numbers count what it shows, "
-            f"from 0 to {sum(e.id is not None for e in view.entries) - 1}"
-        )
+        raise DeviceSpecError(f"gpu_ids: {view} hides GPU {number}: numbers count what a mask shows{_reasons(view)}")
     if wanted.typed:
         raise DeviceSpecError(f"gpu_ids: there is no GPU {number}")
     return Place(number, ((view, _believed(view, number)),), None, None)
@@ -136,7 +132,13 @@ def _believed(view: View, number: int) -> str | None:
     entry = view.by_id(number)
     if entry is not None:
         return entry.token
-    return str(number) if view.mask is None else None
+    return None if view.masks else str(number)
+
+
+def _reasons(view: View) -> str:
+    """What is wrong with the entries that are of no use, in brackets."""
+    problems = "; ".join(f"{entry.token}: {entry.problem}" for entry in view.entries if entry.problem is not None)
+    return f" ({problems})" if problems else ""
 
 
 def _views_to_set(here: Inventory) -> list[View]:
@@ -166,7 +168,7 @@ def _by_uuid(wanted: Uuid, here: Inventory) -> Place:
                 # NVIDIA's mask takes the UUID itself, which no renumbering can mislead.
                 token = found[0].uuid if view.vendor is Vendor.NVIDIA else entry.token
                 return Place(text, ((view, token),), entry.device, entry.id)
-    hiding = ", ".join(f"{view.variable}={view.mask}" for view in here.views if view.vendor is found[0].vendor)
+    hiding = next(view for view in here.views if view.vendor is found[0].vendor)
     raise DeviceSpecError(f"gpu_ids: {hiding} hides {text!r} ({found[0]})")
 
 
@@ -195,41 +197,37 @@ def _grant(
         env.update(_mask_of(group))
     if any(view.vendor is Vendor.NVIDIA for place in group for view, _ in place.tokens):
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # CUDA's default is "fastest first", which no other tool counts by
-    return Grant(group[0].gpu_id, _device_name(group, isolate), _label(group), env, cpus, devices)
+    return Grant(group[0].gpu_id, _device_name(group[0], isolate), " + ".join(map(_label, group)), env, cpus, devices)
 
 
 def _mask_of(group: Sequence[Place]) -> dict[str, str]:
     env: dict[str, str] = {}
     for view, _ in group[0].tokens:
         words = [word for place in group for other, word in place.tokens if other.vendor is view.vendor and word]
+        uuids = [place.device.uuid for place in group if place.device is not None and place.device.uuid is not None]
+        if len({word.startswith("GPU-") for word in words}) > 1 and len(uuids) == len(words):
+            words = uuids  # CUDA ends the list where it changes between UUIDs and numbers
         env.update(view.confine(words))
     return env
 
 
-def _device_name(group: Sequence[Place], isolate: bool) -> str:
-    first = group[0]
-    if first.device is None:
+def _device_name(place: Place, isolate: bool) -> str:
+    if place.device is None:
         return "cpu"
-    name = _FRAMEWORK_NAME[first.device.vendor]
-    return name if name == "mps" else f"{name}:{0 if isolate else first.position}"
+    name = _FRAMEWORK_NAME[place.device.vendor]
+    return name if name == "mps" else f"{name}:{0 if isolate else place.position}"
 
 
-def _label(group: Sequence[Place]) -> str:
-    return " + ".join(_label_of(place) for place in group)
-
-
-def _label_of(place: Place) -> str:
+def _label(place: Place) -> str:
+    device, name = place.device, place.gpu_id if isinstance(place.gpu_id, str) else f"GPU {place.gpu_id}"
     if not place.tokens:
         return f"CPU worker {place.gpu_id}"
-    device = place.device
     if device is None:
-        return f"GPU {place.gpu_id} (not found on this machine)"
-    if device.mig_parent:
-        return f"{shortened(device.uuid or str(place.gpu_id))} ({device.name}, on GPU {device.index})"
-    number = f", number {device.index} of this machine" if place.gpu_id != device.index else ""
+        return f"{name} (not found on this machine)"
+    if device.mig_parent or isinstance(place.gpu_id, str) or place.gpu_id == device.index:
+        return str(device)
     identity = f", {shortened(device.uuid)}" if device.uuid else ""
-    name = device.index if isinstance(place.gpu_id, str) else place.gpu_id
-    return f"GPU {name} ({device.name}{identity}{number if isinstance(place.gpu_id, int) else ''})"
+    return f"{name} ({device.name}{identity}, number {device.index} of this machine)"
 
 
 def _hide_everything(here: Inventory) -> dict[str, str]:

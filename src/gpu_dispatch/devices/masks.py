@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpu_dispatch.devices.model import Device, Vendor
 
@@ -50,10 +50,18 @@ class View:
     entries: tuple[Entry, ...]
     variable: str | None
     """Where a worker's mask is written; None if the vendor has none (Apple)."""
-    mask: str | None = None
-    """What that variable says now; None when it is not set."""
+    masks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The variables that decide it now, in the order in which they apply; empty when none is set."""
     mirrors: tuple[str, ...] = ()
     """Variables that must say the same, or the vendor's libraries disagree and may see nothing."""
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.masks.items())
+
+    @property
+    def hides_all_on_purpose(self) -> bool:
+        """Whether a mask says what people write to have no GPU. Anything else that shows none is a mistake."""
+        return any(value.strip() in ("", "-1") for value in self.masks.values())
 
     @property
     def usable(self) -> tuple[Entry, ...]:
@@ -77,14 +85,12 @@ def view_of(vendor: Vendor, devices: Sequence[Device], environ: Mapping[str, str
     """A vendor's devices under the masks of ``environ``. No devices: nothing is known, entries are believed."""
     if vendor is Vendor.NVIDIA:
         mask = environ.get(CUDA)
-        entries = unmasked(devices) if mask is None else read_mask(mask, devices)
-        return View(vendor, entries, CUDA, mask)
+        return View(vendor, _under(mask, devices), CUDA, _set({CUDA: mask}))
     if vendor is Vendor.AMD:
         return _amd_view(devices, environ)
     if vendor is Vendor.INTEL:
-        mask = environ.get(ZE)
-        # An empty ZE_AFFINITY_MASK is one that is not set.
-        return View(vendor, read_mask(mask, devices) if mask else unmasked(devices), ZE, mask or None)
+        mask = environ.get(ZE) or None  # an empty one is as good as none
+        return View(vendor, _under(mask, devices), ZE, _set({ZE: mask}))
     return View(vendor, unmasked(devices), None)
 
 
@@ -92,24 +98,34 @@ def _amd_view(devices: Sequence[Device], environ: Mapping[str, str]) -> View:
     rocr = environ.get(ROCR)
     # Where no AMD device is known, CUDA_VISIBLE_DEVICES is taken to be about NVIDIA's.
     stand_in = environ.get(CUDA) if devices else None
-    hip = environ.get(HIP) or stand_in or None
     mirrors = () if stand_in is None else (CUDA,)
-    entries = unmasked(devices) if rocr is None else read_mask(rocr, devices)
-    if rocr is not None and HIP not in environ and stand_in == rocr:
-        # Slurm writes the same list into both. Applied one after the other they may hide every card; it means one mask.
-        entries = tuple(replace(e, token=str(e.id)) if e.id is not None else e for e in entries)
-        return View(Vendor.AMD, entries, HIP, rocr, mirrors)
-    if hip is None:
-        return View(Vendor.AMD, entries, HIP if rocr is None else ROCR, rocr, mirrors if rocr is None else ())
+    name = HIP if environ.get(HIP) else CUDA
+    hip = environ.get(HIP) or stand_in or None
     if rocr is None:
-        return View(Vendor.AMD, read_mask(hip, devices), HIP, hip, mirrors)
+        return View(Vendor.AMD, _under(hip, devices), HIP, _set({name: hip}), mirrors)
+    entries = read_mask(rocr, devices)
+    if hip is None:
+        return View(Vendor.AMD, entries, ROCR, {ROCR: rocr})
+    masks = {ROCR: rocr, name: hip}
+    if name == CUDA and hip == rocr:
+        # Slurm writes the same list into both. Applied one after the other they may hide every card; it means one mask.
+        numbered = (replace(e, token=str(e.id)) if e.id is not None else e for e in entries)
+        return View(Vendor.AMD, tuple(numbered), HIP, masks, mirrors)
     # HIP counts within what ROCR has left: look its entries up among those, renumbered, then put the real ones back.
     left = {e.id: e.device for e in entries if e.device is not None and e.id is not None}
     if devices and not left:
-        return View(Vendor.AMD, (), HIP, hip, mirrors)
+        return View(Vendor.AMD, (), HIP, masks, mirrors)
     seen = read_mask(hip, [replace(device, index=number) for number, device in left.items()])
-    entries = tuple(replace(e, device=left[e.device.index]) if e.device is not None else e for e in seen)
-    return View(Vendor.AMD, entries, HIP, hip, mirrors)
+    restored = (replace(e, device=left[e.device.index]) if e.device is not None else e for e in seen)
+    return View(Vendor.AMD, tuple(restored), HIP, masks, mirrors)
+
+
+def _set(variables: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if value is not None}
+
+
+def _under(mask: str | None, devices: Sequence[Device]) -> tuple[Entry, ...]:
+    return unmasked(devices) if mask is None else read_mask(mask, devices)
 
 
 def unmasked(devices: Sequence[Device]) -> tuple[Entry, ...]:
@@ -144,15 +160,22 @@ def read_mask(text: str, devices: Sequence[Device]) -> tuple[Entry, ...]:
         taken[key] = place
         number = sum(entry.id is not None for entry in entries)
         problem = device.problem if device is not None else None
-        entries.append(Entry(token, number, device, problem))
+        entries.append(Entry(_spelled(token, device), number, device, problem))
     return tuple(entries)
+
+
+def _spelled(token: str, device: Device | None) -> str:
+    """The entry as CUDA wants it: the case of a UUID matters there."""
+    if device is None or device.uuid is None or not device.uuid.lower().startswith(token.lower()):
+        return token
+    return token if device.uuid.startswith(token) else device.uuid
 
 
 def _look_up(token: str, devices: Sequence[Device]) -> tuple[Device | None, str | None]:
     """The device that an entry names, or what is wrong with the entry. (None, None): believed, nothing is known."""
     if number := re.match(r"[+-]?[0-9]+", token):
         return _by_index(int(number[0]), devices)
-    if re.match(r"(GPU|MIG)-.", token, re.IGNORECASE):
+    if re.match(r"(GPU|MIG)-.", token):
         found = matching(token, devices)
         if len(found) == 1 or not devices:
             return (found[0] if found else None), None

@@ -64,13 +64,13 @@ class DeviceMonitor:
         )
 
     def is_lost(self, device: Device) -> bool:
-        """Whether the driver says that the device has fallen off the bus. False when nobody can tell."""
+        """Whether the driver says that the device has fallen off the bus, or is gone. False when nobody can tell."""
         nvml = self._library(device)
         if nvml is None:
             return False
         try:
             nvml.nvmlDeviceGetMemoryInfo(self._handle(nvml, device))
-        except nvml.NVMLError_GpuIsLost:
+        except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_NotFound):
             return True
         except nvml.NVMLError:
             pass

@@ -94,7 +94,7 @@ def _masked(vendor: Vendor, environ: Mapping[str, str]) -> bool:
 
 
 def _preference(view: View, devices: tuple[Device, ...], environ: Mapping[str, str]) -> tuple[bool, bool, bool, int]:
-    """Real devices before masks without any; fit ones first; then the vendor whose own mask is set; then by name."""
+    """Real devices before masks without any; fit ones first; then the vendor whose own mask is set; then by rank."""
     integrated_only = all(device.problem == intel.INTEGRATED for device in devices)
     return (not devices, integrated_only, not _masked(view.vendor, environ), list(Vendor).index(view.vendor))
 
