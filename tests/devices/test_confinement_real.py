@@ -6,14 +6,19 @@ The module below records what it sees while it is being imported; the worker han
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from gpu_dispatch import Dispatcher
+from gpu_dispatch.devices import cores
+
 USER_MODULE = """
 import os
 SEEN = dict(os.environ)  # the first line: whatever is set later is too late for a framework imported here
+CPUS = sorted(os.sched_getaffinity(0))
 
 import json, time
 from gpu_dispatch import BaseWorker
@@ -22,7 +27,7 @@ class Recorder(BaseWorker):
     def setup(self, gpu_id, seed, folder):
         self.folder = folder
         with open(f"{folder}/{self.worker_id}.new", "w") as file:
-            json.dump({"gpu_id": gpu_id, "device": self.device, "env": SEEN}, file)
+            json.dump({"gpu_id": gpu_id, "device": self.device, "env": SEEN, "cpus": CPUS}, file)
         os.rename(file.name, f"{folder}/{self.worker_id}.json")
 
     def process(self, workers):
@@ -130,3 +135,16 @@ def test_thread_caps_are_there_and_those_of_the_user_stay(run_workers):
 def test_without_isolation_the_workers_see_what_the_parent_sees(run_workers):
     (record,) = run_workers([1], {MASK: "3,2"}, isolate=False)
     assert (record["env"][MASK], record["device"]) == ("3,2", "cuda:1")
+
+
+def test_a_worker_is_on_the_cores_next_to_its_gpu_before_the_users_module_is_imported(fake_nvml, tmp_path, monkeypatch):
+    nearest = frozenset([min(os.sched_getaffinity(0))])
+    monkeypatch.setattr(cores, "near", lambda devices, root: nearest)  # this machine's sysfs knows no fake GPU
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "user_module_with_cores.py").write_text(USER_MODULE)
+    from user_module_with_cores import Recorder
+
+    records = tmp_path / "records"
+    records.mkdir()
+    Dispatcher(Recorder, [3]).run([1], lambda *_: None, folder=str(records))
+    assert json.loads((records / "3.json").read_text())["cpus"] == sorted(nearest)
