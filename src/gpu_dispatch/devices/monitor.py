@@ -1,9 +1,9 @@
 """Memory, utilisation and health of devices while a run goes on.
 
 NVIDIA is asked through NVML, AMD through sysfs. Every answer may be None: not known here. Nothing is started or
-loaded before the first question, and no question raises. Safe from any thread; an answer takes some 0.1 ms.
+loaded before the first question, and no question raises. Safe from any thread.
 
-Not here: nvidia-smi. It takes a second and a process per question, which is too much to watch with.
+Not here: nvidia-smi. It takes a process per question, which is too much to watch with.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from gpu_dispatch.devices import sysfs
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import ABSENT, Findings
 
-TIMEOUT_S = 15.0  # a healthy one answers in 0.1 to 3 s (no persistence mode, eight cards); a broken driver never
+TIMEOUT_S = 15.0  # long enough for a driver that must first wake its cards; a broken one may never answer
 _FIELDS = (
     "index",
     "uuid",

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def bindings() -> Any | None:
     """The pynvml module, when both it and the driver's library are here; else None."""
     if "pynvml" not in sys.modules:
-        # Importing the bindings takes some 40 ms, finding out that there is no driver library 0.1 ms.
+        # Importing the bindings takes some 40 ms, finding out that there is no driver library below 1 ms.
         try:
             ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
