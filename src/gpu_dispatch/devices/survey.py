@@ -48,7 +48,7 @@ class Inventory:
 
 
 def inventory(environ: Mapping[str, str], *, root: str = "/") -> Inventory:
-    """Look at the machine. Cheap where there is no GPU (below a millisecond), never raises because a driver is broken."""
+    """Look at the machine. Below a millisecond where there is no GPU; never raises because a driver is broken."""
     findings = {
         Vendor.NVIDIA: _ask("NVIDIA", lambda: _nvidia(environ, root)),
         Vendor.AMD: _ask("AMD", lambda: amd.probe(root)),
