@@ -1,6 +1,6 @@
 """gpu_dispatch: keep every GPU of a machine busy with a class and an iterable.
 
-    from gpu_dispatch import BaseWorker, Dispatcher
+from gpu_dispatch import BaseWorker, Dispatcher
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HOMES = {
     "UsageError": "errors",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605 -- names resolved by __getattr__
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

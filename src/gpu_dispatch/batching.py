@@ -8,6 +8,7 @@ from gpu_dispatch.devices import Grant
 from gpu_dispatch.errors import UsageError
 from gpu_dispatch.options import Options
 from gpu_dispatch.protocol import BatchSizeLearnt, RuntimePlan
+from gpu_dispatch.transport.arena import arena_bytes
 from gpu_dispatch.transport.codec import WillNotPickle, plain_dumps
 from gpu_dispatch.worker import BaseWorker
 
@@ -18,7 +19,8 @@ AUTO_HOLDS = 256
 class Batching:
     """One per Dispatcher, so that a second run, or a restarted worker, begins with what was learnt."""
 
-    def __init__(self, worker_cls: type[BaseWorker], options: Options) -> None:
+    def __init__(self, worker_cls: type[BaseWorker], options: Options, workers: int) -> None:
+        self._workers = workers
         has_batches = callable(getattr(worker_cls, "process_batch", None))
         size = options.batch_size
         if size is not None and not has_batches:
@@ -52,6 +54,7 @@ class Batching:
             batch_by=self._batch_by,
             is_oom=self._is_oom,
             io_threads=self._options.io_threads,
+            arena_bytes=arena_bytes(self._workers),
         )
 
     def learn(self, grant: Grant, learnt: BatchSizeLearnt) -> None:

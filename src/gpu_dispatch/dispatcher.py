@@ -88,11 +88,11 @@ class Dispatcher:
             is_oom=is_oom,
             window=window,
         )
-        self._batching = Batching(self._worker_cls, self._options)
         self._grants = devices.resolve(
             gpu_ids, os.environ, workers_per_gpu=workers_per_gpu, gpus_per_worker=gpus_per_worker, isolate=isolate
         )
         self._worker_ids = _worker_ids(self._grants, workers_per_gpu)
+        self._batching = Batching(self._worker_cls, self._options, len(self._grants))
         self._lock = threading.Lock()
         self._run: Run | None = None
         self._stats: RunStats | None = None
@@ -267,9 +267,7 @@ class Dispatcher:
         )
 
 
-def _scheduler_settings(
-    options: Options, arguments: RunArguments, slots: int, batch_size: int
-) -> SchedulerSettings:
+def _scheduler_settings(options: Options, arguments: RunArguments, slots: int, batch_size: int) -> SchedulerSettings:
     return SchedulerSettings(
         slots=slots,
         retry=options.retry_policy,

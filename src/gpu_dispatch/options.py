@@ -155,7 +155,15 @@ class RunArguments:
                 f"generator must be iterable (a generator, list, ...), got {type(self.items).__name__}: "
                 "if it is a generator function, call it: generator=my_generator()"
             )
-        for name in ("on_success", "on_error", "on_timeout", "on_setup_fail", "on_task_start", "on_exit", "on_progress"):
+        for name in (
+            "on_success",
+            "on_error",
+            "on_timeout",
+            "on_setup_fail",
+            "on_task_start",
+            "on_exit",
+            "on_progress",
+        ):
             callback = getattr(self, name)
             if callback is not None and not callable(callback):
                 raise UsageError(f"{name} must be callable, got {type(callback).__name__}: {callback!r:.80}")

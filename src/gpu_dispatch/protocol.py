@@ -12,7 +12,7 @@ Parent → worker:
 Worker → parent:
     Ready        setup is done
     SetupFailed, CleanupFailed
-    Results      finished tasks, packed (see transport/board.py)
+    LargeResult  a finished task with large data; small ones come in RESULTS frames (see transport/board.py)
     GivenBack    the answer to RecallTasks
     Finished     cleanup is done; the process is about to exit
 
@@ -121,6 +121,8 @@ class RuntimePlan:
     is_oom: bytes | None = None
     """Pickled function of an exception."""
     io_threads: int = 4
+    arena_bytes: int = 1 << 28
+    """How much shared memory the results of this worker may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,14 @@ class Finish:
 class Ready:
     setup_s: float
     pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """One finished task whose entry lies in the arena."""
+
+    packed: Any
+    """A ``transport.codec.Large``."""
 
 
 @dataclass(frozen=True, slots=True)

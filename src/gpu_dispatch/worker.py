@@ -14,7 +14,7 @@ How these methods are called is the business of ``runtime/``.
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _SEED_SPACE = 2**32  # what numpy.random.seed accepts
 _MIX = 0x9E3779B97F4A7C15  # odd 64-bit constant: spreads neighbouring task ids over the seed space
@@ -59,9 +59,18 @@ class BaseWorker(abc.ABC):
         """A seed derived from (base_seed, task_id): the same on every GPU, in every order, on every retry."""
         return None if self.task_id is None else derive_task_seed(self.base_seed, self.task_id)
 
-    @abc.abstractmethod
-    def setup(self, gpu_id: int, seed: int, **kwargs: Any) -> None:
-        """Called once in the worker process, before any item. Load the model here."""
+    if TYPE_CHECKING:
+        # Type checkers compare overrides with this: yours may name the arguments that it takes from run().
+        @abc.abstractmethod
+        def setup(self, *args: Any, **kwargs: Any) -> None: ...
+    else:
+
+        @abc.abstractmethod
+        def setup(self, gpu_id, seed, **kwargs):
+            """Called once in the worker process, before any item. Load the model here.
+
+            ``gpu_id`` is the id that was asked for (an int, or the string of a UUID); ``self.device`` says what to use.
+            """
 
     @abc.abstractmethod
     def process(self, data: Any) -> Any:

@@ -28,14 +28,7 @@ def describe_exit(code: int) -> str:
     return f"exited with code {code}"
 
 
-def describe_death(who: str, pid: int, code: int | None, *, kill_reason: str | None, channel_closed: bool, tail: str) -> str:
-    if kill_reason is not None:
-        how = f"was killed because {kill_reason}"
-    elif channel_closed:
-        how = "closed its channel to the parent, so it was killed"
-    elif code is None:
-        how = "is gone"
-    else:
-        how = describe_exit(code)
+def describe_death(who: str, pid: int, code: int, *, kill_reason: str | None, tail: str) -> str:
+    how = describe_exit(code) if kill_reason is None else f"was killed because {kill_reason}"
     text = f"WorkerDied: {who} (pid {pid}) {how}."
     return f"{text}\nIts last output:\n{tail}" if tail else text

@@ -48,7 +48,9 @@ class Died:
     """It had said that it is finished."""
 
 
-Said = TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted | BatchSizeLearnt
+Said = (
+    TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted | BatchSizeLearnt
+)
 
 
 class Backend(Protocol):
@@ -56,7 +58,9 @@ class Backend(Protocol):
 
     def start(self, slot: int, boot: Boot) -> None: ...
 
-    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> list[ItemRefused]:
+    def send_tasks(
+        self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool
+    ) -> list[ItemRefused]:
         """Send these tasks; returns those whose items cannot travel."""
         ...
 

@@ -1,8 +1,8 @@
 """Workers as processes of this machine.
 
-    engine's loop ──► LocalBackend ──► WorkerProcess (channel, board, pidfd) ──► runtime/entry.py
-                          ▲
-          one poll over all channels, deaths (pidfd) and the wake-up; it never blocks elsewhere
+engine's loop ──► LocalBackend ──► WorkerProcess (channel, board, pidfd) ──► runtime/entry.py
+                      ▲
+      one poll over all channels, deaths (pidfd) and the wake-up; it never blocks elsewhere
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from gpu_dispatch.backends.contract import Died, ItemRefused, Said, TasksAnswere
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import Grant
-from gpu_dispatch.protocol import Boot, Failure, Finish, Finished, RecallTasks, RunTasks
+from gpu_dispatch.protocol import Boot, Failure, Finish, Finished, LargeResult, RecallTasks, RunTasks
+from gpu_dispatch.transport.arena import ArenaReader
 from gpu_dispatch.transport.board import split_frame
-from gpu_dispatch.transport.codec import WillNotPickle, are_atoms, entry_task_id, item_dumps, pack_atoms
+from gpu_dispatch.transport.codec import Packed, WillNotPickle, entry_task_id, pack_atoms, packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 
 CHECK_EXIT_S = 0.1
 """Where there is no pidfd (not Linux), how often exits are looked for."""
+
+DYING_S = 0.2
+"""Between the end of a worker's channel and its death. A crash that dumps core takes a while to die."""
 
 
 class LocalBackend:
@@ -51,7 +55,7 @@ class LocalBackend:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._register(self._wake_read, select.POLLIN)
-        self._dumps = item_dumps(main_is_imported=main_is_imported)
+        self._main_is_imported = main_is_imported
         self._closed = False
 
     # --- asked by the engine -------------------------------------------------------------------------------
@@ -59,7 +63,14 @@ class LocalBackend:
     def start(self, slot: int, boot: Boot) -> None:
         grant, worker_id = self._grants[slot], self._worker_ids[slot]
         env = {**os.environ, **grant.env, **self._env}
-        process = WorkerProcess(worker_id, f"worker {worker_id} on {grant.label}", env, self._pump)
+        process = WorkerProcess(
+            worker_id,
+            f"worker {worker_id} on {grant.label}",
+            env,
+            self._pump,
+            arena_bytes=boot.plan.arena_bytes,
+            main_is_known=self._main_is_imported,
+        )
         self._processes[slot] = process
         self._by_fd[process.channel.fileno()] = (slot, process)
         self._register(process.channel.fileno(), select.POLLIN)
@@ -75,14 +86,13 @@ class LocalBackend:
         if process is None:
             return []  # it died a moment ago; its death is on its way and will move these tasks
         refused: list[ItemRefused] = []
-        payload: tuple[str, Any]
-        if are_atoms(items):
-            payload = pack_atoms(items)
-        else:
-            packed, accepted = [], []
+        payload: tuple[str, Any] = ("atoms", pack_atoms(items))
+        if payload[1] is None:
+            packed: list[Packed] = []
+            accepted: list[int] = []
             for task_id, item in zip(task_ids, items, strict=True):
                 try:
-                    packed.append(self._dumps(item))
+                    packed.append(process.packer.pack(item))
                     accepted.append(task_id)
                 except WillNotPickle as error:
                     refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
@@ -143,9 +153,9 @@ class LocalBackend:
     # --- waiting -------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
-        for slot, process in self._processes.items():
+        for process in self._processes.values():
             wanted = (select.POLLIN if read_results else 0) | (select.POLLOUT if process.channel.has_backlog else 0)
-            if not process.channel_closed:
+            if process.channel.fileno() in self._events:
                 self._register(process.channel.fileno(), wanted)
         timeout_s = self._until_next_kill(timeout_s)
         ready = self._poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
@@ -176,6 +186,7 @@ class LocalBackend:
             if process.kill_at is not None:
                 if process.kill_at <= now:
                     process.kill_at = None
+                    process.kill_reason = process.kill_reason or process.kill_at_reason
                     process.signal_tree(signal.SIGKILL)
                 else:
                     left = process.kill_at - now
@@ -194,24 +205,26 @@ class LocalBackend:
             if kind == FrameKind.RESULTS:
                 flush, entries = split_frame(body)
                 process.board.note_received(flush)
-                said.append((slot, _opened(entries)))
+                said.append((slot, _opened(entries, process.results)))
                 continue
             try:
                 message = pickle.loads(body)
             except Exception:
                 return False
-            if isinstance(message, Finished):
+            if isinstance(message, LargeResult):
+                said.append((slot, _opened([message.packed], process.results)))
+            elif isinstance(message, Finished):
                 process.finished = True
             else:
                 said.append((slot, message))
         return is_open
 
     def _on_channel_closed(self, process: WorkerProcess) -> None:
-        """Usually the process is dying and the pidfd says so next; if user code closed the channel, end it."""
-        process.channel_closed = not process.has_exited()
+        """Usually the process is dying and its pidfd says so next; if user code closed the channel, end it soon."""
         self._unregister(process.channel.fileno())
-        if process.channel_closed and not process.finished:
-            process.signal_tree(signal.SIGKILL)
+        if process.kill_reason is None and not process.finished:
+            process.kill_at = time.monotonic() + DYING_S
+            process.kill_at_reason = "it closed its channel to the parent"
 
     def _take_last_words(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> None:
         while True:  # everything that is complete in the channel, then what is on the board
@@ -220,7 +233,7 @@ class LocalBackend:
                 break
         entries = process.board.last_entries()
         if entries:
-            said.append((slot, _opened(entries)))
+            said.append((slot, _opened(entries, process.results)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         for fd in (process.channel.fileno(), process.pidfd):
@@ -252,7 +265,7 @@ class LocalBackend:
             self._poll.unregister(fd)
 
 
-def _opened(entries: list[memoryview]) -> TasksAnswered:
+def _opened(entries: Sequence[Packed], arena: ArenaReader) -> TasksAnswered:
     """Unpickle each entry by itself: one that will not load is that task's failure, nobody else's."""
     ids: list[int] = []
     values: list[Any] = []
@@ -260,10 +273,10 @@ def _opened(entries: list[memoryview]) -> TasksAnswered:
     failures: list[tuple[int, float, Failure]] = []
     for entry in entries:
         try:
-            task_id, busy_s, value, *failure = pickle.loads(entry)
+            task_id, busy_s, value, *failure = unpack(entry, arena)
         except BaseException as error:
             text = f"the result does not unpickle in the parent. {type(error).__name__}: {safe_str(error)}"
-            failures.append((entry_task_id(entry), 0.0, Failure("transport", text)))
+            failures.append((entry_task_id(entry, arena), 0.0, Failure("transport", text)))
             continue
         if failure:
             failures.append((task_id, busy_s, failure[0]))
@@ -271,4 +284,4 @@ def _opened(entries: list[memoryview]) -> TasksAnswered:
             ids.append(task_id)
             values.append(value)
             busy.append(busy_s)
-    return TasksAnswered(ids, values, busy, failures, sum(map(len, entries)))
+    return TasksAnswered(ids, values, busy, failures, sum(map(packed_size, entries)))

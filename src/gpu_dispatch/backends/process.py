@@ -17,44 +17,59 @@ from pathlib import Path
 import gpu_dispatch
 from gpu_dispatch.backends.causes import describe_death
 from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter, create_arena_file
 from gpu_dispatch.transport.board import BoardReader, create_board_file
 from gpu_dispatch.transport.channel import Channel, channel_pair
+from gpu_dispatch.transport.codec import Packer
 
 LAST_WORDS_S = 0.05
-"""How long a death may wait for the last lines of stderr. They are there at once, unless a grandchild holds the pipe."""
+"""How long a death waits for the last lines of stderr: they are there at once, unless a grandchild holds the pipe."""
 
 _PACKAGE_ROOT = str(Path(gpu_dispatch.__file__).resolve().parent.parent)
-_STUB = "import sys;sys.path[0]={root!r};from gpu_dispatch.runtime.entry import main;main({channel},{board},{lifeline})"
+_STUB = "import sys;sys.path[0]={root!r};from gpu_dispatch.runtime.entry import main;main({fds})"
 
 
 class WorkerProcess:
     """One life of a worker. Thrown away, with its channel and its shared memory, when that life ends."""
 
-    def __init__(self, worker_id: int, who: str, env: Mapping[str, str], pump: OutputPump) -> None:
+    def __init__(
+        self,
+        worker_id: int,
+        who: str,
+        env: Mapping[str, str],
+        pump: OutputPump,
+        *,
+        arena_bytes: int,
+        main_is_known: bool,
+    ) -> None:
         self.who = who
         self.kill_reason: str | None = None
         self.kill_at: float | None = None
-        self.channel_closed = False
+        self.kill_at_reason: str | None = None
         self.finished = False
         with contextlib.ExitStack() as ends:  # the worker's ends, ours to close whatever happens
             ours, theirs = channel_pair()
             ends.callback(theirs.close)
             board_fd = create_board_file()
             ends.callback(os.close, board_fd)
+            items_fd, results_fd = create_arena_file(), create_arena_file()
+            ends.callback(os.close, items_fd)
+            ends.callback(os.close, results_fd)
             lifeline_read, self._lifeline = os.pipe()
             ends.callback(os.close, lifeline_read)
             out_read, out_write = os.pipe()
             ends.callback(os.close, out_write)
             err_read, err_write = os.pipe()
             ends.callback(os.close, err_write)
+            fds = (theirs.fileno(), board_fd, lifeline_read, items_fd, results_fd)
             try:
                 self._popen = subprocess.Popen(
-                    _command(theirs.fileno(), board_fd, lifeline_read),
+                    _command(fds),
                     stdin=subprocess.DEVNULL,
                     stdout=out_write,
                     stderr=err_write,
                     env=dict(env),
-                    pass_fds=(theirs.fileno(), board_fd, lifeline_read),
+                    pass_fds=fds,
                     start_new_session=True,
                 )
             except BaseException:
@@ -64,6 +79,9 @@ class WorkerProcess:
                 raise
             self.channel = Channel(ours)
             self.board = BoardReader(board_fd)
+            self._items = ArenaWriter(items_fd, arena_bytes)
+            self.packer = Packer(self._items, main_is_known=main_is_known)
+            self.results = ArenaReader(results_fd)
             self.tail = pump.add(worker_id, out_read, err_read)
         self.pid = self._popen.pid
         self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
@@ -84,19 +102,18 @@ class WorkerProcess:
         self.signal_tree(signal.SIGKILL)
         code = self._popen.wait()
         tail = self.tail.text(LAST_WORDS_S)
-        return describe_death(
-            self.who, self.pid, code, kill_reason=self.kill_reason, channel_closed=self.channel_closed, tail=tail
-        )
+        return describe_death(self.who, self.pid, code, kill_reason=self.kill_reason, tail=tail)
 
     def close(self) -> None:
         self.channel.close()
         self.board.close()
+        self._items.close()
+        self.results.close()
         os.close(self._lifeline)
         if self.pidfd >= 0:
             os.close(self.pidfd)
 
 
-def _command(channel: int, board: int, lifeline: int) -> list[str]:
+def _command(fds: tuple[int, ...]) -> list[str]:
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-    stub = _STUB.format(root=_PACKAGE_ROOT, channel=channel, board=board, lifeline=lifeline)
-    return [sys.executable, *flags, "-c", stub]
+    return [sys.executable, *flags, "-c", _STUB.format(root=_PACKAGE_ROOT, fds=",".join(map(str, fds)))]

@@ -1,9 +1,9 @@
 """How the user's class gets into a worker: by name from its module, by value, or by importing the script again.
 
-    lives in an importable module            by name
-    lives in __main__, cloudpickle is there  by value: the script is not run again, notebooks work
-    lives in __main__, no cloudpickle        by name, and the workers import the script (it needs a guard)
-    lives inside a function                  by value with cloudpickle, else a clear error
+lives in an importable module            by name
+lives in __main__, cloudpickle is there  by value: the script is not run again, notebooks work
+lives in __main__, no cloudpickle        by name, and the workers import the script (it needs a guard)
+lives inside a function                  by value with cloudpickle, else a clear error
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_dispatch.errors import UsageError, WorkerClassError
-from gpu_dispatch.transport.codec import WillNotPickle, cloudpickle_dumps, item_dumps
+from gpu_dispatch.transport.codec import WillNotPickle, cloudpickle_dumps, plain_dumps
 from gpu_dispatch.worker import BaseWorker
 
 
@@ -69,7 +69,7 @@ def pack(worker_cls: type[BaseWorker], setup_kwargs: Mapping[str, Any]) -> Lugga
             sys.modules.setdefault("__mp_main__", sys.modules["__main__"])  # results come back under this name
     main_is_imported = main_path is not None or main_name is not None
     try:
-        kwargs = item_dumps(main_is_imported=main_is_imported)(dict(setup_kwargs))
+        kwargs = plain_dumps(dict(setup_kwargs), main_is_known=main_is_imported)
     except WillNotPickle as error:
         raise UsageError(f"the keyword arguments for setup() cannot be sent to the workers. {error}") from None
     return Luggage(data, kwargs, main_path, main_name)

@@ -104,6 +104,4 @@ class Delivery:
         self._on_callback_error(error)
 
     def _count_failure(self, notice: note.Failed) -> None:
-        self._stats.failed_one(
-            notice.slot, notice.task_id, notice.word, notice.kind, str(notice.report), notice.busy_s
-        )
+        self._stats.failed_one(notice.slot, notice.task_id, notice.word, notice.kind, str(notice.report), notice.busy_s)

@@ -45,6 +45,10 @@ class Feeder:
         self._stop = True
         self._credit.close()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stop
+
     def take(self) -> list[Any]:
         """What was pulled since the last call."""
         buffer = self._buffer
@@ -69,7 +73,7 @@ class Feeder:
         try:
             iterator = iter(self._items)
             append = self._buffer.append
-            while not self._stop:
+            while not self.stopped:
                 credit = self._credit.take()
                 taken = 0
                 for item in islice(iterator, credit):
@@ -78,7 +82,7 @@ class Feeder:
                     if self.loop_is_hungry:
                         self.loop_is_hungry = False
                         self._wake_loop()
-                    if self._stop:
+                    if self.stopped:
                         break
                 if taken < credit:
                     break

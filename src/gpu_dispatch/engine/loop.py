@@ -38,7 +38,16 @@ from gpu_dispatch.engine.notices import (
 from gpu_dispatch.engine.timeline import Timeline
 from gpu_dispatch.errors import AllWorkersFailed, ErrorReport, InternalError, MainGuardError
 from gpu_dispatch.observe.stats import RunStats
-from gpu_dispatch.protocol import BatchSizeLearnt, Boot, CleanupFailed, Failure, GivenBack, Ready, SetupFailed, TaskStarted
+from gpu_dispatch.protocol import (
+    BatchSizeLearnt,
+    Boot,
+    CleanupFailed,
+    Failure,
+    GivenBack,
+    Ready,
+    SetupFailed,
+    TaskStarted,
+)
 from gpu_dispatch.scheduling import Scheduler
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told

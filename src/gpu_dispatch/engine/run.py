@@ -63,6 +63,7 @@ class Run:
         self._delivery = Delivery(arguments, stats, self._credit, self._on_callback_error)
         self._interrupts = Interrupts(self._drain, self._kill)
         self._caller: threading.Thread | None = None
+        self._ended: note.Ended | None = None
         self._over = threading.Event()
         stats.queue_depth = lambda: scheduler.queue_depth
         stats.in_flight = lambda: scheduler.in_flight
@@ -107,9 +108,12 @@ class Run:
     def over(self) -> bool:
         return self._over.is_set()
 
+    @property
+    def _has_ended(self) -> bool:
+        return self._ended is not None
+
     def _begin(self) -> None:
         self._caller = threading.current_thread()
-        self._ended: note.Ended | None = None
         self._loop.start()
 
     def _deliver_all(self) -> None:
@@ -131,7 +135,7 @@ class Run:
 
     def _until_ended(self, step: Callable[[], None]) -> None:
         """A second Ctrl-C raises out of wherever we are; the workers are being killed, so go on to the end."""
-        while self._ended is None:
+        while not self._has_ended:
             try:
                 step()
             except BaseException as error:

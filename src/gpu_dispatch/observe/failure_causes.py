@@ -27,7 +27,9 @@ class FailureCauses:
         cause = cause_of(text)
         if cause not in self._causes and len(self._causes) >= MOST_CAUSES:
             cause = "other causes"
-        known = self._causes.setdefault(cause, {"cause": cause, "count": 0, "last_task": task_id, "example": text[:2000]})
+        known = self._causes.setdefault(
+            cause, {"cause": cause, "count": 0, "last_task": task_id, "example": text[:2000]}
+        )
         known["count"] += 1
         known["last_task"] = task_id
 

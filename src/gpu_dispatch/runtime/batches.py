@@ -133,7 +133,7 @@ class BatchRunner:
     def _price(self, task: Task) -> float:
         if self._cost is None:
             return 0.0
-        task_id, item = task
+        item = task[1]
         try:
             return float(self._cost(item.open() if type(item) is Encoded else item))
         except Exception:  # a cost that cannot be told: alone in its batch, where process_batch will say why

@@ -25,12 +25,14 @@ from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.runtime.runner import TaskRunner
+from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.channel import WorkerChannel
+from gpu_dispatch.transport.codec import Packer
 from gpu_dispatch.worker import BaseWorker
 
 
-def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
+def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, results_fd: int) -> None:
     """The whole life of a worker."""
     lifeline.tie_to_parent(lifeline_fd)
     # Ctrl-C reaches the parent, which decides what becomes of us.
@@ -38,7 +40,9 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
     _prepare_output()
     channel = WorkerChannel(socket.socket(fileno=channel_fd))
     board = Board(board_fd)
-    os.close(board_fd)
+    items = ArenaReader(items_fd)
+    for fd in (board_fd, items_fd):
+        os.close(fd)
     received = channel.receive()
     if not received:
         return
@@ -48,7 +52,8 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int) -> None:
     except BaseException as error:
         channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
         sys.exit(1)
-    mailbox, outbox = Mailbox(), Outbox(channel, board)
+    results = ArenaWriter(results_fd, boot.plan.arena_bytes)
+    mailbox, outbox = Mailbox(items), Outbox(channel, board, Packer(results))
     channel.send(Ready(setup_s, os.getpid()))
     reader = threading.Thread(
         target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
@@ -77,7 +82,7 @@ def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     worker.device = boot.device
     worker.worker_id = boot.worker_id
     worker.base_seed = boot.base_seed
-    worker.setup(boot.gpu_id, boot.seed, **setup_kwargs)  # type: ignore[arg-type]
+    worker.setup(boot.gpu_id, boot.seed, **setup_kwargs)
     return worker, time.monotonic() - started
 
 

@@ -10,9 +10,12 @@ import pickle
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from gpu_dispatch.protocol import RunTasks
+from gpu_dispatch.transport.arena import ArenaReader
+from gpu_dispatch.transport.codec import Packed, unpack
 
 
 class Sealed(NamedTuple):
@@ -24,14 +27,16 @@ class Sealed(NamedTuple):
 class Encoded(NamedTuple):
     """An item still in its pickle: it is opened inside its own task, so that a bad one is that task's failure."""
 
-    data: Any
+    data: Packed
+    arena: ArenaReader
 
     def open(self) -> Any:
-        return pickle.loads(self.data)
+        return unpack(self.data, self.arena)
 
 
 class Mailbox:
-    def __init__(self) -> None:
+    def __init__(self, arena: ArenaReader) -> None:
+        self._arena = arena
         self._tasks: deque[tuple[int, Any] | Sealed] = deque()
         self._news = threading.Condition()
         self._in_hand = 0
@@ -41,7 +46,7 @@ class Mailbox:
 
     def deliver(self, message: RunTasks) -> None:
         form, data = message.payload
-        items = pickle.loads(data) if form == "atoms" else map(Encoded, data)
+        items = pickle.loads(data) if form == "atoms" else map(Encoded, data, repeat(self._arena))
         tasks = zip(message.task_ids, items, strict=True)
         with self._news:
             if message.together:

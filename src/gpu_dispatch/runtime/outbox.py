@@ -6,10 +6,10 @@ import threading
 import time
 from typing import Any
 
-from gpu_dispatch.protocol import Failure
+from gpu_dispatch.protocol import Failure, LargeResult
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.channel import WorkerChannel
-from gpu_dispatch.transport.codec import WillNotPickle, failure_entry, plain_dumps, success_entry
+from gpu_dispatch.transport.codec import Large, Packer, failure_entry
 from gpu_dispatch.transport.frames import FrameKind
 
 FLUSH_S = 0.004
@@ -19,7 +19,8 @@ FLUSH_S = 0.004
 class Outbox:
     """Two threads use it: the runner adds and flushes, the reader flushes when the parent asks."""
 
-    def __init__(self, channel: WorkerChannel, board: Board) -> None:
+    def __init__(self, channel: WorkerChannel, board: Board, packer: Packer) -> None:
+        self._packer = packer
         self._channel = channel
         self._board = board
         self._lock = threading.Lock()
@@ -28,24 +29,25 @@ class Outbox:
 
     def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
         """Raises WillNotPickle when the value cannot travel."""
-        try:
-            entry = success_entry(task_id, busy_s, value)
-        except Exception:
-            plain_dumps(value)  # raises with the explanation, unless cloudpickle can do it
-            entry = _by_value_entry(task_id, busy_s, value)
-        self._add(entry)
+        with self._lock:
+            packed = self._packer.pack((task_id, busy_s, value))
+            if isinstance(packed, Large):
+                self._flush()
+                self._channel.send(LargeResult(packed))
+            else:
+                self._add(packed)
 
     def fail(self, task_id: int, busy_s: float, failure: Failure) -> None:
-        self._add(failure_entry(task_id, busy_s, failure))
+        with self._lock:
+            self._add(failure_entry(task_id, busy_s, failure))
 
     def _add(self, entry: bytes) -> None:
-        with self._lock:
-            if self._board.add(entry):
-                return
-            self._flush()
-            if not self._board.add(entry):  # larger than the whole page
-                self._channel.send_frame(FrameKind.RESULTS, *self._board.frame_of(entry))
-                self._board.sent()
+        if self._board.add(entry):
+            return
+        self._flush()
+        if not self._board.add(entry):  # larger than the whole page
+            self._channel.send_frame(FrameKind.RESULTS, *self._board.frame_of(entry))
+            self._board.sent()
 
     def flush(self) -> None:
         with self._lock:
@@ -56,12 +58,3 @@ class Outbox:
             self._channel.send_frame(FrameKind.RESULTS, *self._board.frame())
             self._board.sent()
         self.quiet_since = time.monotonic()
-
-
-def _by_value_entry(task_id: int, busy_s: float, value: Any) -> bytes:
-    from gpu_dispatch.transport.codec import cloudpickle_dumps
-
-    by_value = cloudpickle_dumps()
-    if by_value is None:
-        raise WillNotPickle("this value cannot be pickled")
-    return by_value((task_id, busy_s, value))

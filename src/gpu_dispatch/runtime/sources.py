@@ -51,7 +51,13 @@ class DirectSource:
 
 class PreparedSource:
     def __init__(
-        self, preprocess: Callable[[Any], Any], mailbox: Mailbox, active: ActiveTasks, fail: Fail, threads: int, ahead: int
+        self,
+        preprocess: Callable[[Any], Any],
+        mailbox: Mailbox,
+        active: ActiveTasks,
+        fail: Fail,
+        threads: int,
+        ahead: int,
     ) -> None:
         self._preprocess = preprocess
         self._mailbox = mailbox

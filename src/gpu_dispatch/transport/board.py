@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import io
 import mmap
-import os
 import pickletools
 import struct
-import tempfile
 from collections.abc import Mapping
 from itertools import islice
+
+from gpu_dispatch.transport.memory import create_memory_file
 
 RUNNING, FLUSH, COUNT, FIRST = 0, 2, 3, 8
 MOST_RUNNING = 4096
@@ -38,16 +38,7 @@ FLUSH_HEADER = struct.Struct("<QI")  # flush number, number of entries; then the
 
 
 def create_board_file() -> int:
-    """A descriptor of memory with no name: nothing is left behind by a SIGKILL."""
-    size = PAGE_AT + PAGE_BYTES
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("gpu-dispatch-board", os.MFD_CLOEXEC)
-    else:  # pragma: no cover -- not Linux
-        handle, path = tempfile.mkstemp(prefix="gpu-dispatch-")
-        os.unlink(path)
-        fd = handle
-    os.ftruncate(fd, size)
-    return fd
+    return create_memory_file("board", PAGE_AT + PAGE_BYTES)
 
 
 class Board:

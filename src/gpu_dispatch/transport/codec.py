@@ -2,23 +2,31 @@
 
 Items (parent → worker) travel as one of two forms:
     ("atoms", pickle of the whole list)    when all are plain numbers, strings, …: these cannot fail one by one
-    ("each", [pickle, pickle, …])          otherwise; each is opened in the worker, inside its own task
+    ("each", [Packed, Packed, …])          otherwise; each is opened in the worker, inside its own task
 
 Results (worker → parent) are entries: (task_id, busy_s, value), or (task_id, busy_s, None, Failure).
+
+A Packed is the pickle itself, or, when something in it was large, a ``Large``: then buffers (arrays, tensors), and
+the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
+import pickletools
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_dispatch.protocol import Failure
+from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
 from gpu_dispatch.transport.explain import explain_pickling_error
 
 ATOMS = frozenset((int, float, bool, str, type(None)))
-"""Types that always pickle and always unpickle. Not bytes: large ones go through the arena."""
-MOST_ATOM_TEXT = 4096
+"""Types that always pickle and always unpickle."""
+MOST_ATOM_BYTES = 1 << 18
+"""A list of atoms that is larger holds large strings: those are better off in the arena."""
 
 Dumps = Callable[[Any], bytes]
 
@@ -27,11 +35,75 @@ class WillNotPickle(Exception):
     """Carries a text for the user: what, where inside it, and what to do."""
 
 
-def plain_dumps(value: Any) -> bytes:
-    """Pickle; by value (cloudpickle) what pickle cannot name, if cloudpickle is there."""
-    try:
-        return pickle.dumps(value, protocol=5)
-    except Exception as error:
+class Large(NamedTuple):
+    pickle: bytes | Ref
+    buffers: tuple[Ref, ...]
+
+    @property
+    def size(self) -> int:
+        body = self.pickle.size if isinstance(self.pickle, Ref) else len(self.pickle)
+        return body + sum(ref.size for ref in self.buffers)
+
+
+Packed = bytes | memoryview | Large
+
+
+class Packer:
+    """Pickles for one direction of one channel. ``main_is_known``: the other side has the names of ``__main__``."""
+
+    def __init__(self, arena: ArenaWriter | None, *, main_is_known: bool = True) -> None:
+        self._arena = arena
+        self._main_is_known = main_is_known
+        self._placed: list[Ref] = []
+
+    def pack(self, value: Any) -> bytes | Large:
+        """Raises WillNotPickle, with an explanation."""
+        try:
+            data = self._dumps(value)
+            if not self._main_is_known and b"__main__" in data:
+                data = self._by_value(value)
+        except Exception as error:
+            self._drop_placed()
+            data = self._rescue(value, error)
+        if not self._placed and len(data) < THRESHOLD:
+            return data
+        return self._large(data)
+
+    def _dumps(self, value: Any) -> bytes:
+        if self._arena is None:
+            return pickle.dumps(value, protocol=5)
+        if "torch" not in sys.modules:
+            return pickle.dumps(value, protocol=5, buffer_callback=self._keep_inside)
+        from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
+
+        out = io.BytesIO()
+        pickler = pickle.Pickler(out, protocol=5, buffer_callback=self._keep_inside)
+        pickler.dispatch_table = TENSOR_REDUCERS
+        pickler.dump(value)
+        return out.getvalue()
+
+    def _keep_inside(self, buffer: pickle.PickleBuffer) -> bool:
+        """Called for each buffer: false takes it out of the pickle, because it lies in the arena."""
+        raw = buffer.raw()
+        if raw.nbytes < THRESHOLD or self._arena is None:
+            return True
+        ref = self._arena.place(raw)
+        if ref is None:
+            return True
+        self._placed.append(ref)
+        return False
+
+    def _large(self, data: bytes) -> bytes | Large:
+        refs, self._placed = tuple(self._placed), []
+        body: bytes | Ref = data
+        if len(data) >= THRESHOLD and self._arena is not None:
+            body = self._arena.place(memoryview(data)) or data
+        return Large(body, refs) if refs or isinstance(body, Ref) else data
+
+    def _rescue(self, value: Any, error: Exception) -> bytes:
+        """Cloudpickle can do what pickle cannot name: lambdas, classes of ``__main__`` that came here by value."""
+        if isinstance(error, WillNotPickle):
+            raise error
         by_value = cloudpickle_dumps()
         if by_value is not None:
             try:
@@ -40,55 +112,8 @@ def plain_dumps(value: Any) -> bytes:
                 pass  # the first error is the one that names the user's object
         raise WillNotPickle(explain_pickling_error(value, error)) from error
 
-
-def cloudpickle_dumps() -> Dumps | None:
-    try:
-        import cloudpickle
-    except ImportError:
-        return None
-    return lambda value: cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
-
-
-def are_atoms(items: Sequence[Any]) -> bool:
-    return ATOMS.issuperset(map(type, items))
-
-
-def pack_atoms(items: Sequence[Any]) -> tuple[str, Any]:
-    return ("atoms", pickle.dumps(list(items), protocol=5))
-
-
-def success_entry(task_id: int, busy_s: float, value: Any) -> bytes:
-    """Hot: once per task. Raises whatever pickling raises."""
-    return pickle.dumps((task_id, busy_s, value), protocol=5)
-
-
-def failure_entry(task_id: int, busy_s: float, failure: Failure) -> bytes:
-    return pickle.dumps((task_id, busy_s, None, failure), protocol=5)
-
-
-def entry_task_id(entry: memoryview) -> int:
-    """The task an entry is about, found without executing it: for entries that will not load."""
-    import pickletools
-
-    for opcode, argument, _ in pickletools.genops(bytes(entry)):
-        if isinstance(argument, int) and opcode.name.startswith(("BININT", "LONG")):
-            return argument
-    raise ValueError("an entry without a task id")
-
-
-def item_dumps(*, main_is_imported: bool) -> Dumps:
-    """How items are pickled on their way to a worker.
-
-    Unless the workers import the user's script, the names of ``__main__`` do not exist there: what refers to them
-    must travel by value.
-    """
-    if main_is_imported:
-        return plain_dumps
-
-    def dumps(value: Any) -> bytes:
-        data = plain_dumps(value)
-        if b"__main__" not in data:
-            return data
+    def _by_value(self, value: Any) -> bytes:
+        self._drop_placed()
         by_value = cloudpickle_dumps()
         if by_value is None:
             raise WillNotPickle(
@@ -97,4 +122,59 @@ def item_dumps(*, main_is_imported: bool) -> Dumps:
             )
         return by_value(value)
 
-    return dumps
+    def _drop_placed(self) -> None:
+        if self._placed and self._arena is not None:
+            self._arena.release(self._placed)
+        self._placed = []
+
+
+def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
+    """Raises whatever unpickling raises."""
+    if not isinstance(packed, Large):
+        return pickle.loads(packed)
+    assert arena is not None
+    # All views are taken first: a piece whose view was never made would never be freed.
+    buffers = [arena.view(ref) for ref in packed.buffers]
+    body = arena.view(packed.pickle) if isinstance(packed.pickle, Ref) else packed.pickle
+    return pickle.loads(body, buffers=buffers)
+
+
+def plain_dumps(value: Any, *, main_is_known: bool = False) -> bytes:
+    """For what is sent once: the arguments of setup, functions among the options."""
+    data = Packer(None, main_is_known=main_is_known).pack(value)
+    assert isinstance(data, bytes)
+    return data
+
+
+def cloudpickle_dumps() -> Dumps | None:
+    try:
+        import cloudpickle
+    except ImportError:
+        return None
+    return lambda value: cloudpickle.dumps(value, protocol=5)
+
+
+def pack_atoms(items: Sequence[Any]) -> bytes | None:
+    """All in one pickle, when all are atoms: nothing can go wrong with one of them alone."""
+    if not ATOMS.issuperset(map(type, items)):
+        return None
+    data = pickle.dumps(list(items), protocol=5)
+    return data if len(data) <= MOST_ATOM_BYTES else None
+
+
+def failure_entry(task_id: int, busy_s: float, failure: Failure) -> bytes:
+    return pickle.dumps((task_id, busy_s, None, failure), protocol=5)
+
+
+def entry_task_id(entry: Packed, arena: ArenaReader) -> int:
+    """The task an entry is about, found without executing it: for entries that will not load."""
+    if isinstance(entry, Large):
+        entry = arena.view(entry.pickle) if isinstance(entry.pickle, Ref) else entry.pickle
+    for opcode, argument, _ in pickletools.genops(bytes(entry)):
+        if isinstance(argument, int) and opcode.name.startswith(("BININT", "LONG")):
+            return argument
+    raise ValueError("an entry without a task id")
+
+
+def packed_size(packed: Packed) -> int:
+    return packed.size if isinstance(packed, Large) else len(packed)
