@@ -95,6 +95,21 @@ def test_a_stream_that_is_left_early_gives_the_screen_back() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "gpu_dispatch-view"]
 
 
+def test_a_second_run_begins_anew_and_a_mistake_shows_nothing() -> None:
+    console = silent_console()
+    dispatcher = RichDispatcher(Echo, [0], console=console, refresh_rate=100)
+    with pytest.raises(UsageError, match="generator must be iterable"):
+        dispatcher.run(5)  # type: ignore[arg-type]
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+    dispatcher.run([1, 2, 3])
+    first = console.file.getvalue()  # type: ignore[attr-defined]
+    dispatcher.run([4])
+    second = console.file.getvalue()[len(first) :]  # type: ignore[attr-defined]
+    assert "3 tasks: 3 done" in first
+    assert "1 task: 1 done" in second
+    assert "3 done" not in second
+
+
 def test_it_composes_a_dispatcher_and_is_none() -> None:
     assert not issubclass(RichDispatcher, Dispatcher)
     missing = {name for name in dir(Dispatcher) if not name.startswith("_")} - set(dir(RichDispatcher))

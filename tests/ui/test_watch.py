@@ -43,6 +43,13 @@ def test_a_view_is_opened_shown_and_closed_with_the_last_word() -> None:
     assert view.threads == view.threads - {threading.get_ident()}
 
 
+def test_a_run_that_never_began_is_not_shown() -> None:
+    view = RecordingView()
+    with pytest.raises(ValueError), Watch(view, lambda: None, refresh_rate=1000):
+        raise ValueError
+    assert view.calls == [("open", None), ("close", None)]
+
+
 def test_the_terminal_is_given_back_when_the_run_raises() -> None:
     view = RecordingView()
     with pytest.raises(KeyboardInterrupt), Watch(view, snapshot):

@@ -125,14 +125,14 @@ class RichDispatcher:
         dispatcher = self._dispatcher
         grants = zip(dispatcher.worker_ids, dispatcher._grants, strict=True)
         readings = Readings({worker_id: grant.physical for worker_id, grant in grants})
-        with (
-            contextlib.closing(readings),
-            Watch(
-                choose_view(self._console),
-                lambda: readings.added_to(dispatcher.get_stats()),
-                refresh_rate=self._refresh_rate,
-            ),
-        ):
+        last_run = dispatcher.get_stats()["start_time"]
+
+        def snapshot() -> dict[str, Any] | None:
+            stats = dispatcher.get_stats()
+            return None if stats["start_time"] == last_run else readings.added_to(stats)
+
+        view = choose_view(self._console)
+        with contextlib.closing(readings), Watch(view, snapshot, refresh_rate=self._refresh_rate):
             yield
 
 

@@ -25,7 +25,8 @@ from gpu_dispatch.ui.view import View
 _COST_LIMIT = 20  # seconds of rest per second of drawing
 _STUCK_AFTER_S = 2.0
 
-GetStats = Callable[[], Mapping[str, Any]]
+GetStats = Callable[[], Mapping[str, Any] | None]
+"""A snapshot of the run; ``None`` as long as it has not begun."""
 
 
 class Watch:
@@ -63,16 +64,21 @@ class Watch:
         finally:  # a second Ctrl-C must not leave the terminal without a cursor
             thread.join(max(0.0, stuck_at - time.monotonic()))
             if not thread.is_alive() and not self._dropped:
-                self._attempt(lambda: self._view.close(self._get_stats()))
+                self._attempt(lambda: self._view.close(self._get_stats()))  # a run that never began has no summary
 
     def _keep_showing(self) -> None:
         while True:
             begun = time.thread_time()
-            if not self._attempt(lambda: self._view.show(self._get_stats())):
+            if not self._attempt(self._show):
                 return
             cost = time.thread_time() - begun
             if self._ended.wait(max(self._period_s, cost * _COST_LIMIT)):
                 return
+
+    def _show(self) -> None:
+        stats = self._get_stats()
+        if stats is not None:
+            self._view.show(stats)
 
     def _attempt(self, step: Callable[[], None]) -> bool:
         try:
