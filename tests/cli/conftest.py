@@ -63,11 +63,11 @@ class CommandLine:
         (folder / "workers.py").write_text(WORKERS)
 
     def words(self, *words: object) -> list[str]:
-        return [sys.executable, "-c", LAUNCH, *map(str, words)]
+        # Warnings are errors: nothing that a user would see on stderr is left over from sloppiness.
+        return [sys.executable, "-W", "error", "-c", LAUNCH, *map(str, words)]
 
     def environment(self, **more: str) -> dict[str, str]:
-        # Warnings are errors: nothing that a user would see on stderr is left over from sloppiness.
-        return {**os.environ, "PYTHONWARNINGS": "error", "TERM": "xterm-256color", **more}
+        return {**os.environ, "TERM": "xterm-256color", **more}
 
     def run(self, *words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

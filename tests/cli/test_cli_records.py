@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpu_dispatch.cli.ending import Ending, last_line
+from gpu_dispatch.cli.ending import Ending, what_was_raised
 from gpu_dispatch.cli.output import JsonLines
 from gpu_dispatch.cli.readers import BadRow
 from gpu_dispatch.cli.records import Records
@@ -101,10 +101,10 @@ def test_what_is_not_installed_needs_no_traceback_and_the_rest_has_one(output):
     def lines(text: str) -> list[str]:
         return list(Ending({}, output, gave_up=AllWorkersFailed("All", ((0, text), (1, text)))).lines())
 
-    assert lines("Traceback\n  File\nImportError: pip install torch")[:-1] == [
+    assert lines("Traceback\n  File\nImportError: pip install torch") == [
         "gpu-dispatch: error: no worker could start: ImportError: pip install torch"
     ]
-    assert lines("Traceback\n  File\nValueError: no")[:-1] == [
+    assert lines("Traceback\n  File\nValueError: no") == [
         "Traceback",
         "  File",
         "ValueError: no",
@@ -112,8 +112,23 @@ def test_what_is_not_installed_needs_no_traceback_and_the_rest_has_one(output):
     ]
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "w.py", line 3, in setup
+    model()
+    ~~~~~^^
+{}"""
+
+
 @pytest.mark.parametrize(
-    ("text", "line"), [("", "no reason was given"), ("a\nb\n\n", "b"), ("x" * 300, "x" * 199 + "…")]
+    ("text", "line"),
+    [
+        ("", "no reason was given"),
+        ("ImportError: no", "ImportError: no"),
+        (TRACEBACK.format("ValueError: no\n"), "ValueError: no"),
+        (TRACEBACK.format("RuntimeError: CUDA error\nCompile with\n  this"), "RuntimeError: CUDA error"),
+        (TRACEBACK.format("A: 1\n\nDuring …\n\n" + TRACEBACK.format("B: 2")), "B: 2"),
+        ("x" * 300, "x" * 199 + "…"),
+    ],
 )
-def test_last_line(text, line):
-    assert last_line(text) == line
+def test_what_was_raised_is_the_line_that_names_it(text, line):
+    assert what_was_raised(text) == line

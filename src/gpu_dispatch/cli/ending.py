@@ -40,10 +40,11 @@ class Ending:
             yield from why_no_worker(self.gave_up)
         else:
             for gpu_id, error in self.setup_failures:
-                yield f"{PROGRAM}: the worker on device {gpu_id} could not start: {last_line(error)}"
+                yield f"{PROGRAM}: the worker on device {gpu_id} could not start: {what_was_raised(error)}"
         if self.output.dropped_half_line:
             yield f"{PROGRAM}: the last line of {self.output.path} was cut off and has been removed"
-        yield f"{PROGRAM}: {self._totals()}"
+        if self.gave_up is None or self.output.written:
+            yield f"{PROGRAM}: {self._totals()}"
         if causes:
             yield from self._causes()
 
@@ -89,16 +90,22 @@ class Ending:
 def why_no_worker(error: AllWorkersFailed) -> Iterator[str]:
     """The first failure as it was raised; of something that is not installed, only what to do about it."""
     texts = [text for _, text in error.failures] or [str(error)]
-    raised = last_line(texts[0])
+    raised = what_was_raised(texts[0])
     if not raised.startswith(("ImportError", "ModuleNotFoundError")):
         yield from (printable(line) for line in texts[0].splitlines())
     yield f"{PROGRAM}: error: {'no worker could start: ' if error.failures else ''}{raised}"
 
 
-def last_line(error: str) -> str:
-    """Of a traceback, what was raised."""
+def what_was_raised(error: str) -> str:
+    """Of a traceback, the line that names the exception; its message may have more lines, which explain."""
     lines = [line for line in error.splitlines() if line.strip()]
-    return short(lines[-1]) if lines else "no reason was given"
+    if not lines:
+        return "no reason was given"
+    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
+    after_frames = (
+        (line for line in lines[frames[-1] + 1 :] if not line.startswith(" ")) if frames else iter(lines[-1:])
+    )
+    return short(next(after_frames, lines[-1]))
 
 
 def short(text: str) -> str:

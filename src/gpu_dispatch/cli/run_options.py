@@ -64,7 +64,7 @@ def _add_worker_options(group: Any) -> None:
     group.add_argument(
         "--batch-size", type=whole(1, "auto"), metavar="N", help="for process_batch(); a number, or auto"
     )
-    group.add_argument("--io-threads", type=whole(0), metavar="N", help="threads for preprocess() and postprocess()")
+    group.add_argument("--io-threads", type=whole(1), metavar="N", help="threads for preprocess() and postprocess()")
     group.add_argument("--timeout", type=seconds, metavar="S", help="seconds for one item")
     group.add_argument("--retries", type=whole(0), metavar="N", help="tries after the first (default 0)")
     group.add_argument("--setup-timeout", type=seconds, metavar="S", help="seconds for setup() (default 600)")

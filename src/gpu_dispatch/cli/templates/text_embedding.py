@@ -3,8 +3,8 @@
 Run it:
 
     pip install sentence-transformers
-    gpu-dispatch run worker.py:EmbeddingWorker texts.txt --batch-size 64 -o out.jsonl       # each line is a text
-    gpu-dispatch run worker.py:EmbeddingWorker articles.csv --field body --batch-size 64 -o out.jsonl
+    gpu-dispatch run worker.py:EmbeddingWorker texts.txt -o out.jsonl                     # each line is a text
+    gpu-dispatch run worker.py:EmbeddingWorker articles.csv --field body -o out.jsonl
     gpu-dispatch run worker.py:EmbeddingWorker texts.txt --setup model=./my-model -o out.jsonl
 """
 
@@ -25,15 +25,14 @@ class EmbeddingWorker(BaseWorker):
         self.normalize = normalize  # vectors of length 1: their dot product is the cosine similarity
 
     def process_batch(self, texts):
-        """Called with up to --batch-size texts; returns as many vectors, in order (lists in out.jsonl)."""
+        """Called with several texts; returns as many vectors, in order (lists in out.jsonl).
+
+        How many texts is found by itself, from speed and memory; --batch-size 64 sets it.
+        """
         vectors = self.model.encode(
-            list(texts),
+            texts,
             batch_size=len(texts),
             normalize_embeddings=self.normalize,
             show_progress_bar=False,
         )
         return list(vectors)
-
-    def process(self, text):
-        """Called instead of process_batch() when there is no --batch-size: six times slower, even on a CPU."""
-        return self.process_batch([text])[0]

@@ -3,7 +3,7 @@
 Run it:
 
     pip install torch pillow numpy
-    gpu-dispatch run worker.py:ImageWorker 'photos/**/*.jpg' --batch-size 64 -o out.jsonl
+    gpu-dispatch run worker.py:ImageWorker 'photos/**/*.jpg' -o out.jsonl
     gpu-dispatch run worker.py:ImageWorker photos/ --setup weights=model.pt --setup size=384 -o out.jsonl
 """
 
@@ -16,7 +16,7 @@ class ImageWorker(BaseWorker):
         # Imported here and not above: the process that hands out the work needs no PyTorch, and this one is
         # confined to its own GPU before PyTorch looks for one.
         try:
-            import numpy  # noqa: F401 -- preprocess() needs it; better to know now
+            import numpy  # noqa: F401 -- preprocess() needs both; better to know now
             import torch
             from PIL import Image  # noqa: F401
         except ImportError as missing:
@@ -33,7 +33,7 @@ class ImageWorker(BaseWorker):
         self.model = model.eval().to(self.device)  # self.device: "cuda:0", whichever GPU this worker has, or "cpu"
 
     def preprocess(self, path):
-        """Called for each item on I/O threads, ahead of the model: the GPU does not wait for the disk."""
+        """Called for each item on --io-threads threads, ahead of the model: the GPU does not wait for the disk."""
         import numpy
         from PIL import Image
 
@@ -42,17 +42,16 @@ class ImageWorker(BaseWorker):
         return pixels.transpose(2, 0, 1) / 255.0  # channels first, 0 … 1
 
     def process_batch(self, images):
-        """Called with what preprocess() gave for up to --batch-size items; returns as many results, in order."""
+        """Called with what preprocess() gave for several items; returns as many results, in order.
+
+        How many items is found by itself, from speed and memory; --batch-size 64 sets it.
+        """
         import numpy
         import torch
 
         with torch.inference_mode():
             answers = self.model(torch.from_numpy(numpy.stack(images)).to(self.device))
         return [answer.cpu().numpy() for answer in answers]  # arrays become lists in out.jsonl
-
-    def process(self, image):
-        """Called instead of process_batch() when there is no --batch-size."""
-        return self.process_batch([image])[0]
 
     def cleanup(self):
         """Called once at the end. The end of the process frees the GPU; close here what is yours."""

@@ -29,11 +29,7 @@ class LLMWorker(BaseWorker):
         self.sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature)
 
     def process_batch(self, prompts):
-        """Called with up to --batch-size prompts; returns as many answers, in order."""
+        """Called with several prompts, --batch-size of them; returns as many answers, in order."""
         chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
         answers = self.model.chat(chats, self.sampling, use_tqdm=False)
         return [answer.outputs[0].text for answer in answers]
-
-    def process(self, prompt):
-        """Called instead of process_batch() when there is no --batch-size; far slower."""
-        return self.process_batch([prompt])[0]

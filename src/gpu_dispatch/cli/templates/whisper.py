@@ -12,8 +12,12 @@ from gpu_dispatch import BaseWorker
 
 
 class WhisperWorker(BaseWorker):
-    def setup(self, gpu_id, seed, model="tiny", language=None):
-        """Called once in each worker process. model: a size (tiny … large-v3), or a folder with a model."""
+    def setup(self, gpu_id, seed, model="tiny", language=None, vad=True):
+        """Called once in each worker process.
+
+        model: a size (tiny … large-v3), or a folder with a model. language: None detects it in each file.
+        vad: leave out what is not speech, in which Whisper hears things.
+        """
         # Imported here and not above: the process that hands out the work needs no model, and this one is
         # confined to its own GPU before anything looks for one.
         try:
@@ -27,11 +31,12 @@ class WhisperWorker(BaseWorker):
             device="cuda" if on_gpu else "cpu",  # this worker sees one GPU, its own
             compute_type="float16" if on_gpu else "int8",
         )
-        self.language = language  # None: detected in each file
+        self.language = language
+        self.vad = vad
 
     def process(self, path):
         """Called once per audio file. A file that cannot be read fails alone."""
-        segments, info = self.model.transcribe(path, language=self.language, vad_filter=True)
+        segments, info = self.model.transcribe(path, language=self.language, vad_filter=self.vad)
         segments = [{"start": s.start, "end": s.end, "text": s.text.strip()} for s in segments]  # the work is done here
         return {
             "language": info.language,
