@@ -12,7 +12,7 @@ Parent → worker:
 Worker → parent:
     Ready        setup is done
     SetupFailed, CleanupFailed
-    LargeResult  a finished task with large data; small ones come in RESULTS frames (see transport/board.py)
+    LargeResult  a finished task with large data; small ones come in frames of many (see transport/board.py)
     GivenBack    the answer to RecallTasks
     Finished     cleanup is done; the process is about to exit
 
@@ -182,8 +182,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """One finished task whose entry lies in the arena."""
+    """One finished task whose value lies in the arena."""
 
+    task_id: int
+    busy_s: float
     packed: Any
     """A ``transport.codec.Large``."""
 

@@ -44,8 +44,7 @@ class BaseWorker(abc.ABC):
     """The number that callbacks get for this worker."""
     task_id: int | None = None
     """The task being processed, ``None`` between tasks. With ``process_batch``: the first of the batch."""
-    task_ids: tuple[int, ...] = ()
-    """The tasks being processed: one, or those of the batch."""
+    _batch_ids: tuple[int, ...] = ()
     base_seed: int = 42
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -53,6 +52,11 @@ class BaseWorker(abc.ABC):
         super().__init_subclass__(**kwargs)
         if "process_batch" in cls.__dict__ and cls.process is BaseWorker.process:
             cls.process = _process_as_batch_of_one  # type: ignore[method-assign]
+
+    @property
+    def task_ids(self) -> tuple[int, ...]:
+        """The tasks being processed: one, or those of the batch."""
+        return self._batch_ids or (() if self.task_id is None else (self.task_id,))
 
     @property
     def task_seed(self) -> int | None:

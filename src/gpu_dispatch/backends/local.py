@@ -21,8 +21,8 @@ from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import Grant
 from gpu_dispatch.protocol import Boot, Failure, Finish, Finished, LargeResult, RecallTasks, RunTasks
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.board import split_frame
-from gpu_dispatch.transport.codec import Packed, WillNotPickle, entry_task_id, pack_atoms, packed_size, unpack
+from gpu_dispatch.transport.board import FAILURE, FLUSH, VALUE, Record, read_records
+from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 
@@ -202,17 +202,16 @@ class LocalBackend:
         except BrokenFrame:
             return False
         for kind, body in frames:
-            if kind == FrameKind.RESULTS:
-                flush, entries = split_frame(body)
-                process.board.note_received(flush)
-                said.append((slot, _opened(entries, process.results)))
+            if kind != FrameKind.MESSAGE:
+                process.board.note_received(*FLUSH.unpack_from(body))
+                said.append((slot, _opened_frame(kind, body[FLUSH.size :])))
                 continue
             try:
                 message = pickle.loads(body)
             except Exception:
                 return False
             if isinstance(message, LargeResult):
-                said.append((slot, _opened([message.packed], process.results)))
+                said.append((slot, _opened_large(message, process.results)))
             elif isinstance(message, Finished):
                 process.finished = True
             else:
@@ -231,9 +230,9 @@ class LocalBackend:
             before = len(said)
             if not self._read(slot, process, said) or len(said) == before:
                 break
-        entries = process.board.last_entries()
-        if entries:
-            said.append((slot, _opened(entries, process.results)))
+        records = process.board.last_records()
+        if records:
+            said.append((slot, _opened_records(records)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         for fd in (process.channel.fileno(), process.pidfd):
@@ -265,23 +264,39 @@ class LocalBackend:
             self._poll.unregister(fd)
 
 
-def _opened(entries: Sequence[Packed], arena: ArenaReader) -> TasksAnswered:
-    """Unpickle each entry by itself: one that will not load is that task's failure, nobody else's."""
-    ids: list[int] = []
-    values: list[Any] = []
-    busy: list[float] = []
-    failures: list[tuple[int, float, Failure]] = []
-    for entry in entries:
+def _opened_frame(kind: int, body: memoryview) -> TasksAnswered:
+    if kind == FrameKind.ATOMS:
+        ids, busy, values = pickle.loads(body)
+        return TasksAnswered(ids, values, busy, [], len(body))
+    return _opened_records(read_records(body), len(body))
+
+
+def _opened_records(records: list[Record], size: int = 0) -> TasksAnswered:
+    """Unpickle each by itself: one that will not load is that task's failure, nobody else's."""
+    answered = TasksAnswered([], [], [], [], size)
+    for task_id, busy_s, tag, data in records:
         try:
-            task_id, busy_s, value, *failure = unpack(entry, arena)
+            value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
         except BaseException as error:
-            text = f"the result does not unpickle in the parent. {type(error).__name__}: {safe_str(error)}"
-            failures.append((entry_task_id(entry, arena), 0.0, Failure("transport", text)))
+            answered.failures.append((task_id, busy_s, _will_not_open(error)))
             continue
-        if failure:
-            failures.append((task_id, busy_s, failure[0]))
+        if tag == FAILURE:
+            answered.failures.append((task_id, busy_s, value))
         else:
-            ids.append(task_id)
-            values.append(value)
-            busy.append(busy_s)
-    return TasksAnswered(ids, values, busy, failures, sum(map(packed_size, entries)))
+            answered.task_ids.append(task_id)
+            answered.values.append(value)
+            answered.busy_s.append(busy_s)
+    return answered
+
+
+def _opened_large(message: LargeResult, arena: ArenaReader) -> TasksAnswered:
+    try:
+        value = unpack(message.packed, arena)
+    except BaseException as error:
+        return TasksAnswered([], [], [], [(message.task_id, message.busy_s, _will_not_open(error))])
+    return TasksAnswered([message.task_id], [value], [message.busy_s], [], packed_size(message.packed))
+
+
+def _will_not_open(error: BaseException) -> Failure:
+    text = f"the result does not unpickle in the parent. {type(error).__name__}: {safe_str(error)}"
+    return Failure("transport", text)

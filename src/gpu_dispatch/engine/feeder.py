@@ -45,7 +45,6 @@ class Feeder:
         self._stop = True
         self._credit.close()
 
-    @property
     def stopped(self) -> bool:
         return self._stop
 
@@ -73,7 +72,7 @@ class Feeder:
         try:
             iterator = iter(self._items)
             append = self._buffer.append
-            while not self.stopped:
+            while not self.stopped():
                 credit = self._credit.take()
                 taken = 0
                 for item in islice(iterator, credit):
@@ -82,7 +81,7 @@ class Feeder:
                     if self.loop_is_hungry:
                         self.loop_is_hungry = False
                         self._wake_loop()
-                    if self.stopped:
+                    if self._stop:  # set by another thread meanwhile
                         break
                 if taken < credit:
                     break

@@ -280,7 +280,8 @@ class Loop:
             self._timeline.started((said.task_id,), slot)
 
     def _on_answered(self, slot: int, said: TasksAnswered) -> None:
-        self._announce((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
+        if self._announced is not None or self._timeline is not None:
+            self._announce((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
         if said.task_ids:
             self._answers = said
             self._tell(told.TasksSucceeded(slot, said.task_ids, sum(said.busy_s)))

@@ -207,7 +207,7 @@ class BatchRunner:
             for task_id in ids:
                 self._channel.send(TaskStarted(task_id, worker.worker_id))
         started = self._active.begin(ids)
-        worker.task_id, worker.task_ids = ids[0], tuple(ids)
+        worker.task_id, worker._batch_ids = ids[0], tuple(ids)
         timer.rang = False
         timer.begin(started)
         try:
@@ -218,7 +218,7 @@ class BatchRunner:
         except BaseException as error:
             return error
         finally:
-            worker.task_id, worker.task_ids = None, ()
+            worker.task_id, worker._batch_ids = None, ()
         seconds = time.monotonic() - started
         if timer.rang:
             return TimeoutError("the batch went on after its time was up")

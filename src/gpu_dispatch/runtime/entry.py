@@ -53,7 +53,8 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
         channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
         sys.exit(1)
     results = ArenaWriter(results_fd, boot.plan.arena_bytes)
-    mailbox, outbox = Mailbox(items), Outbox(channel, board, Packer(results))
+    mailbox = Mailbox(items, in_batches=_in_batches(boot, worker))
+    outbox = Outbox(channel, board, Packer(results))
     channel.send(Ready(setup_s, os.getpid()))
     reader = threading.Thread(
         target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
@@ -86,13 +87,17 @@ def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     return worker, time.monotonic() - started
 
 
+def _in_batches(boot: Boot, worker: BaseWorker) -> bool:
+    return boot.plan.batch_size is not None or hasattr(worker, "preprocess") or hasattr(worker, "postprocess")
+
+
 def _runner(
     boot: Boot, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, channel: WorkerChannel
 ) -> TaskRunner | BatchRunner:
     """One task at a time, unless the worker works in batches or overlaps I/O."""
     plan = boot.plan
     is_oom = oom.is_oom if plan.is_oom is None else pickle.loads(plan.is_oom)
-    if plan.batch_size is None and not hasattr(worker, "preprocess") and not hasattr(worker, "postprocess"):
+    if not _in_batches(boot, worker):
         announce = channel.send if plan.announce_starts else None
         return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, announce, is_oom)
     cost, budget = (None, 0.0) if plan.batch_by is None else pickle.loads(plan.batch_by)

@@ -35,8 +35,9 @@ class Encoded(NamedTuple):
 
 
 class Mailbox:
-    def __init__(self, arena: ArenaReader) -> None:
+    def __init__(self, arena: ArenaReader, *, in_batches: bool) -> None:
         self._arena = arena
+        self._in_batches = in_batches  # one at a time, a sealed group is just some tasks
         self._tasks: deque[tuple[int, Any] | Sealed] = deque()
         self._news = threading.Condition()
         self._in_hand = 0
@@ -49,7 +50,7 @@ class Mailbox:
         items = pickle.loads(data) if form == "atoms" else map(Encoded, data, repeat(self._arena))
         tasks = zip(message.task_ids, items, strict=True)
         with self._news:
-            if message.together:
+            if message.together and self._in_batches:
                 self._tasks.append(Sealed(list(tasks)))
             else:
                 self._tasks.extend(tasks)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from typing import Any
 
 from gpu_dispatch.protocol import Failure, LargeResult
-from gpu_dispatch.transport.board import Board
+from gpu_dispatch.transport.board import FAILURE, VALUE, Board
 from gpu_dispatch.transport.channel import WorkerChannel
-from gpu_dispatch.transport.codec import Large, Packer, failure_entry
-from gpu_dispatch.transport.frames import FrameKind
+from gpu_dispatch.transport.codec import Large, Packer
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
@@ -28,25 +28,28 @@ class Outbox:
         """When the parent last heard from us."""
 
     def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
-        """Raises WillNotPickle when the value cannot travel."""
+        """Hot. Raises WillNotPickle when the value cannot travel."""
+        kind = type(value)
         with self._lock:
-            packed = self._packer.pack((task_id, busy_s, value))
+            if (kind is int or kind is float) and self._board.add_number(task_id, busy_s, value):
+                return
+            packed = self._packer.pack(value)
             if isinstance(packed, Large):
                 self._flush()
-                self._channel.send(LargeResult(packed))
+                self._channel.send(LargeResult(task_id, busy_s, packed))
             else:
-                self._add(packed)
+                self._add(task_id, busy_s, VALUE, packed)
 
     def fail(self, task_id: int, busy_s: float, failure: Failure) -> None:
         with self._lock:
-            self._add(failure_entry(task_id, busy_s, failure))
+            self._add(task_id, busy_s, FAILURE, pickle.dumps(failure, protocol=5))
 
-    def _add(self, entry: bytes) -> None:
-        if self._board.add(entry):
+    def _add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> None:
+        if self._board.add(task_id, busy_s, tag, data):
             return
         self._flush()
-        if not self._board.add(entry):  # larger than the whole page
-            self._channel.send_frame(FrameKind.RESULTS, *self._board.frame_of(entry))
+        if not self._board.add(task_id, busy_s, tag, data):  # larger than the whole page
+            self._channel.send_frame(*self._board.frame_of(task_id, busy_s, tag, data))
             self._board.sent()
 
     def flush(self) -> None:
@@ -54,7 +57,7 @@ class Outbox:
             self._flush()
 
     def _flush(self) -> None:
-        if self._board.has_entries:
-            self._channel.send_frame(FrameKind.RESULTS, *self._board.frame())
+        if self._board.has_records:
+            self._channel.send_frame(*self._board.frame())
             self._board.sent()
         self.quiet_since = time.monotonic()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from gpu_dispatch.errors import SoftTimeout
 from gpu_dispatch.protocol import Failure, TaskStarted
 from gpu_dispatch.runtime import oom
 from gpu_dispatch.runtime.failures import failure_of
-from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
+from gpu_dispatch.runtime.mailbox import Encoded, Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
-from gpu_dispatch.runtime.soft_timeout import SoftTimer
+from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import WillNotPickle
 from gpu_dispatch.worker import BaseWorker
@@ -40,68 +41,64 @@ class TaskRunner:
         self._is_oom = is_oom
 
     def run(self) -> None:
-        """Run tasks until the parent says that no more will come."""
-        mailbox, take = self._mailbox, self._mailbox.take
-        self._timer.install()
+        """Run tasks until the parent says that no more will come.
+
+        Hot: names are looked up once, and the timer's fields are set here rather than through calls.
+        """
+        worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
+        process, start, succeed = worker.process, self._board.start, outbox.succeed
+        take = cast("Callable[[], tuple[int, Any]]", self._mailbox.take)  # never sealed: see Mailbox
+        limit_s, announce = timer.limit_s, self._announce
+        timer.install()
         try:
             while True:
                 try:
-                    task = take()
+                    task_id, item = take()
                 except IndexError:
-                    if mailbox.finishing:
+                    if not self._wait_for_mail():
                         return
-                    self._outbox.flush()
-                    self._board.rest()
-                    mailbox.wait()
                     continue
-                if type(task) is Sealed:
-                    for task_id, item in task.tasks:
-                        self._run_one(task_id, item)
-                else:
-                    self._run_one(*task)
+                started = monotonic()
+                start(task_id, started)  # from here on a death is charged to this task, and its time counts
+                worker.task_id = task_id
+                if announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
+                    outbox.flush()
+                    announce(TaskStarted(task_id, worker.worker_id))
+                try:
+                    try:
+                        if limit_s is not None:
+                            timer.begin(started)
+                        value = process(item.open() if type(item) is Encoded else item)
+                    finally:
+                        timer.deadline = NEVER  # an alarm that rings just before this still counts as the task's own
+                    ended = monotonic()
+                    if timer.rang:  # whatever user code made of it: its time was up
+                        raise SoftTimeout("the task went on after its time was up")
+                    succeed(task_id, ended - started, value)
+                except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
+                    ended = monotonic()
+                    outbox.fail(task_id, ended - started, self._failure(error))
+                    timer.rang = False
+                if ended >= outbox.quiet_since + FLUSH_S:
+                    outbox.flush()
         finally:
-            self._timer.uninstall()
-            self._outbox.flush()
+            timer.uninstall()
+            outbox.flush()
             self._board.rest()
 
-    def _run_one(self, task_id: int, item: Any) -> None:
-        """Hot. From ``board.start`` on, a death is charged to this task; its time counts from here too."""
-        worker, timer, outbox = self._worker, self._timer, self._outbox
-        started = time.monotonic()
-        self._board.start(task_id, started)
-        worker.task_id = task_id
-        if self._announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
-            outbox.flush()
-            self._announce(TaskStarted(task_id, worker.worker_id))
-        timer.begin(started)
-        failure: Failure | None = None
-        value: Any = None
-        try:
-            try:
-                if type(item) is Encoded:
-                    item = item.open()
-                value = worker.process(item)
-            finally:
-                timer.end()  # an alarm that rings just before this line still counts as the task's own
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
-            failure = failure_of(error, self._kind_of(error))
-        worker.task_id = None
-        ended = time.monotonic()
-        if timer.rang:  # whatever user code made of it: its time was up
-            timer.rang = False
-            text = failure.text if failure else "the task went on after its time was up"
-            failure = Failure("timeout", text, failure.type_names if failure else ())
-        if failure is None:
-            try:
-                outbox.succeed(task_id, ended - started, value)
-            except WillNotPickle as error:
-                failure = Failure("transport", f"the result cannot be sent back. {error}")
-            except Exception as error:
-                failure = failure_of(error, "transport")
-        if failure is not None:
-            outbox.fail(task_id, ended - started, failure)
-        if ended >= outbox.quiet_since + FLUSH_S:
-            outbox.flush()
+    def _wait_for_mail(self) -> bool:
+        """Whether there will be any."""
+        self._worker.task_id = None
+        self._outbox.flush()
+        self._board.rest()
+        self._mailbox.wait()
+        return not self._mailbox.finishing
+
+    def _failure(self, error: BaseException) -> Failure:
+        if isinstance(error, WillNotPickle):
+            return Failure("transport", f"the result cannot be sent back. {error}")
+        failure = failure_of(error, self._kind_of(error))
+        return Failure("timeout", failure.text, failure.type_names) if self._timer.rang else failure
 
     def _kind_of(self, error: BaseException) -> str:
         if oom.is_poisoned(error):

@@ -26,7 +26,7 @@ class SoftTimer:
     def __init__(self, limit_s: float | None) -> None:
         usable = limit_s is not None and hasattr(signal, "setitimer")
         self.limit_s = limit_s if usable and threading.current_thread() is threading.main_thread() else None
-        self._deadline = NEVER
+        self.deadline = NEVER
         self._ringing_at = NEVER
         self._before: object = None
         self.rang = False
@@ -46,12 +46,12 @@ class SoftTimer:
         limit = self.limit_s
         if limit is None:
             return
-        self._deadline = now + limit
-        if self._ringing_at > self._deadline:
+        self.deadline = now + limit
+        if self._ringing_at > self.deadline:
             self._set(limit)
 
     def end(self) -> None:
-        self._deadline = NEVER
+        self.deadline = NEVER
 
     def _set(self, delay_s: float) -> None:
         self._ringing_at = time.monotonic() + delay_s
@@ -59,12 +59,12 @@ class SoftTimer:
 
     def _ring(self, _signum: int, _frame: FrameType | None) -> None:
         self._ringing_at = NEVER
-        remaining = self._deadline - time.monotonic()
+        remaining = self.deadline - time.monotonic()
         if remaining == NEVER:
             return
         if remaining > 0:
             self._set(remaining)
             return
-        self._deadline = NEVER
+        self.deadline = NEVER
         self.rang = True
         raise SoftTimeout(f"task_timeout of {self.limit_s:g} s exceeded")

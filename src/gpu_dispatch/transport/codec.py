@@ -4,8 +4,6 @@ Items (parent → worker) travel as one of two forms:
     ("atoms", pickle of the whole list)    when all are plain numbers, strings, …: these cannot fail one by one
     ("each", [Packed, Packed, …])          otherwise; each is opened in the worker, inside its own task
 
-Results (worker → parent) are entries: (task_id, busy_s, value), or (task_id, busy_s, None, Failure).
-
 A Packed is the pickle itself, or, when something in it was large, a ``Large``: then buffers (arrays, tensors), and
 the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 """
@@ -14,12 +12,10 @@ from __future__ import annotations
 
 import io
 import pickle
-import pickletools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpu_dispatch.protocol import Failure
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
 from gpu_dispatch.transport.explain import explain_pickling_error
 
@@ -160,20 +156,6 @@ def pack_atoms(items: Sequence[Any]) -> bytes | None:
         return None
     data = pickle.dumps(list(items), protocol=5)
     return data if len(data) <= MOST_ATOM_BYTES else None
-
-
-def failure_entry(task_id: int, busy_s: float, failure: Failure) -> bytes:
-    return pickle.dumps((task_id, busy_s, None, failure), protocol=5)
-
-
-def entry_task_id(entry: Packed, arena: ArenaReader) -> int:
-    """The task an entry is about, found without executing it: for entries that will not load."""
-    if isinstance(entry, Large):
-        entry = arena.view(entry.pickle) if isinstance(entry.pickle, Ref) else entry.pickle
-    for opcode, argument, _ in pickletools.genops(bytes(entry)):
-        if isinstance(argument, int) and opcode.name.startswith(("BININT", "LONG")):
-            return argument
-    raise ValueError("an entry without a task id")
 
 
 def packed_size(packed: Packed) -> int:

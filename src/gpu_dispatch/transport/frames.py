@@ -14,8 +14,10 @@ MOST_BYTES = 1 << 40
 class FrameKind(IntEnum):
     MESSAGE = 1
     """A pickled message of ``protocol``."""
-    RESULTS = 2
-    """Finished tasks: see board.py."""
+    RECORDS = 2
+    """Finished tasks: a flush number, then records as on the page of board.py."""
+    ATOMS = 3
+    """Finished tasks, all with plain numbers: a flush number, then a pickle of (ids, busy seconds, values)."""
 
 
 class BrokenFrame(Exception):
@@ -42,7 +44,7 @@ class FrameReader:
         at, size = 0, len(buffer)
         while size - at >= HEADER.size:
             length, kind = HEADER.unpack_from(buffer, at)
-            if length > MOST_BYTES or kind not in (1, 2):
+            if length > MOST_BYTES or kind not in (1, 2, 3):
                 raise BrokenFrame(f"a frame of kind {kind} and {length} bytes was announced")
             end = at + HEADER.size + length
             if end > size:
