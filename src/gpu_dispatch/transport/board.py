@@ -40,7 +40,7 @@ RECORD = struct.Struct("<BIQd")  # tag, length of what follows, task id, busy se
 INT_RECORD = struct.Struct("<BIQdq")
 FLOAT_RECORD = struct.Struct("<BIQdd")
 VALUE, FAILURE, INT, FLOAT = range(4)
-"""Tags: a pickled value, a pickled Failure; numbers are stored as they are, because pickling costs more than they do."""
+"""Tags: a pickled value, a pickled Failure; numbers are stored as they are: pickling costs more than they do."""
 
 Record = tuple[int, float, int, Any]
 """(task id, busy seconds, tag, bytes or number)"""

@@ -54,6 +54,9 @@ class Packer:
 
     def pack(self, value: Any) -> bytes | Large:
         """Raises WillNotPickle, with an explanation."""
+        kind = type(value)
+        if (kind is bytes or kind is bytearray) and len(value) >= THRESHOLD:
+            value = _Lifted(value, kind)
         try:
             data = self._dumps(value)
             if not self._main_is_known and b"__main__" in data:
@@ -122,6 +125,16 @@ class Packer:
         if self._placed and self._arena is not None:
             self._arena.release(self._placed)
         self._placed = []
+
+
+class _Lifted:
+    """Bytes as a buffer, so that they are copied into the arena and not, before that, into a pickle."""
+
+    def __init__(self, data: Any, kind: type) -> None:
+        self._data, self._kind = data, kind
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
+        return self._kind, (pickle.PickleBuffer(self._data),)
 
 
 def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
