@@ -198,6 +198,13 @@ def test_a_second_run_appends_only_when_asked(cli):
     assert cli.results() == ["a!"]
 
 
+def test_a_full_disk_ends_the_run_in_one_line(cli):
+    done = cli.run("run", "workers.py:shout", "-", "-o", "/dev/full", "--gpus", "cpu:1", "--ui", "none", stdin="a\nb")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "gpu-dispatch: error: /dev/full: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
 def test_seeds_go_to_setup(cli):
     (cli.folder / "seeded.py").write_text(
         "from gpu_dispatch import BaseWorker\n"

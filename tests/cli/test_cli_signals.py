@@ -74,6 +74,25 @@ def test_ctrl_c_while_nothing_has_come_yet(cli):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_input_that_neither_speaks_nor_ends_does_not_hold_us_up(cli, number):
+    reading, writing = os.pipe()
+    try:
+        process = cli.start("run", "workers.py:shout", "-", "-o", "out.jsonl", "--gpus", "cpu:1", stdin=reading)
+        os.write(writing, b"one\n")
+        give_up_at = time.monotonic() + 30
+        while not cli.out.exists():
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=10)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert process.returncode == 128 + number, err
+    assert cli.results() == ["one!"]
+
+
 def test_a_reader_that_leaves_ends_the_run(endless):
     process = endless.start("run", "workers.py:Slow", "n.txt", "--gpus", "cpu:2", "--ui", "none")
     assert process.stdout is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,16 +37,14 @@ def choose_ui(asked: str | None, *, results_on_terminal: bool) -> str:
 def make_dispatcher(
     ui: str, worker_cls: type[BaseWorker], gpus: str, options: Mapping[str, Any]
 ) -> Dispatcher | RichDispatcher:
-    from gpu_dispatch.dispatcher import Dispatcher
-
-    for name in options.keys() - inspect.signature(Dispatcher).parameters.keys():
-        raise UsageError(f"--{name.replace('_', '-')}: this release of gpu-dispatch cannot do that yet")
     if ui == "rich":
         from rich.console import Console
 
         from gpu_dispatch.ui import RichDispatcher
 
         return RichDispatcher(worker_cls, gpus, console=Console(stderr=True), **options)
+    from gpu_dispatch.dispatcher import Dispatcher
+
     return Dispatcher(worker_cls, gpus, **options)
 
 
