@@ -89,7 +89,12 @@ class TinyTerminal:
                 assert number == "2026"
         elif letter == "A":
             self.row = max(0, self.row - int(number or 1))
+        elif letter == "K":
+            assert number == "2"
+            self.rows[self.row] = []
+            self.joined[self.row + 1 : self.row + 2] = [False] * len(self.joined[self.row + 1 : self.row + 2])
         elif letter == "J":
+            assert (self.row, self.column) != (0, 0), "tmux would keep the screen as history"
             del self.rows[self.row + 1 :], self.joined[self.row + 1 :]
             del self.rows[self.row][self.column :]
         else:

@@ -85,7 +85,7 @@ def progress_line(snapshot: Snapshot) -> str:
     words = [f"{count(done)}/{count(snapshot['expected_total'])} ({percent(share)})"] if share is not None else []
     words += totals({**snapshot, "pending": 0})
     words.append(rate(snapshot.get("throughput_recent") or snapshot.get("throughput")))
-    if snapshot.get("eta_s"):
+    if snapshot.get("eta_s") and snapshot.get("state") == "running":
         words.append(f"ETA {clock(snapshot['eta_s'][1])}")
     line = f"{snapshot.get('state')}: {', '.join(words)}"
     workers = list((snapshot.get("gpu_status") or {}).values())

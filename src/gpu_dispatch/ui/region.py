@@ -21,6 +21,7 @@ from typing import IO
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _PLAIN = "\x1b[0m"
+_ERASE_LINE = "\x1b[2K"
 _ERASE_BELOW = "\x1b[J"
 # Terminals that know it show the frame at once; the others ignore it.
 _BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
@@ -80,7 +81,8 @@ class Region:
         old_width, width = max(1, self._size[0]), max(1, size[0])
         rows = len(self._drawn) * -(-old_width // width)  # a narrower terminal has rewrapped them
         self._drawn = []
-        return "\r" + _up(rows - 1) + _ERASE_BELOW
+        # Row by row: when a whole screen is erased at once, tmux keeps it as history, and every frame would stay there.
+        return "\r" + _ERASE_LINE + (_up(1) + _ERASE_LINE) * (rows - 1)
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

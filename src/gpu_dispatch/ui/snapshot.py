@@ -15,11 +15,12 @@ _NEAR_LIMIT = 0.8  # of the timeout: early enough to be seen before it strikes, 
 
 
 def settled(snapshot: Snapshot) -> int:
-    return sum(int(snapshot.get(key) or 0) for key in ("completed", "failed", "timeouts", "cancelled"))
+    """Tasks that were tried to the end. Cancelled ones were not: no progress bar shall grow by an interruption."""
+    return sum(int(snapshot.get(key) or 0) for key in ("completed", "failed", "timeouts"))
 
 
 def share_done(snapshot: Snapshot) -> float | None:
-    """How much of the input is settled, when its length is known."""
+    """How much of the input is done with, when its length is known."""
     expected = snapshot.get("expected_total")
     if expected is None:
         return None

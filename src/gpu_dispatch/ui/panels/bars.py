@@ -37,7 +37,7 @@ def _overall(snapshot: Snapshot, width: int) -> Line:
         text = f"{count(done)} tasks {clock(snapshot.get('elapsed_s') or 0)}{text}"
     else:
         text = f" {percent(share):>4} {count(done)}/{count(snapshot['expected_total'])}{text}"
-        text += f" ETA {clock(eta[1])}" if eta else ""
+        text += f" ETA {clock(eta[1])}" if eta and snapshot.get("state") == "running" else ""
     bad = (snapshot.get("failed") or 0) + (snapshot.get("timeouts") or 0)
     failed = f" {count(bad)} failed" if bad else ""
     room = min(_LONGEST_BAR, width - width_of(text) - width_of(failed))

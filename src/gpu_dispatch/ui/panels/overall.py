@@ -64,7 +64,7 @@ def _speed(snapshot: Snapshot, width: int) -> list[Line]:
     if len(history) > 1 and width >= _NARROW:
         chip += [(" ", ""), (sparkline(history, min(60, max(8, width // 5))), "spark")]
     chips = [chip]
-    if snapshot.get("expected_total") is not None and snapshot.get("state") in ("running", "starting", "draining"):
+    if snapshot.get("expected_total") is not None and snapshot.get("state") in ("running", "starting"):
         chips.append(_eta(snapshot.get("eta_s")))
     return chips
 

@@ -1,4 +1,4 @@
-"""The summary that stays on the screen: totals, speed, every GPU, the slowest tasks, failures by cause, the logs."""
+"""The summary that stays on the screen: every GPU, the slowest tasks, failures by cause, totals, speed, the logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_dispatch.ui.panels.overall import STATE_STYLES
 from gpu_dispatch.ui.sanitise import one_line
 from gpu_dispatch.ui.snapshot import Snapshot, label, settled, totals
 
-_MOST_WORKERS = 64
+_MOST_WORKERS = 256
 _MOST_CAUSES = 10
 _MOST_SLOW_TASKS = 5
 _SMALLEST_BOXED = 40
@@ -25,13 +25,16 @@ def summary(snapshot: Snapshot, width: int, *, frames: bool = True) -> Block:
     state = str(snapshot.get("state") or "ended")
     title = f"gpu_dispatch: {state} after {clock(snapshot.get('elapsed_s') or 0)}"
     workers = snapshot.get("gpu_status") or {}
-    lines = draw(title, _totals(snapshot, inner), width, title_style=STATE_STYLES.get(state, "title"))
+    lines: list[Line] = []
     if workers:
-        lines += draw(plural(len(workers), "worker"), gpu_table(snapshot, inner, _MOST_WORKERS, at_rest=True), width)
-    if snapshot.get("errors"):
-        lines += draw("failures by cause", errors(snapshot, inner, _MOST_CAUSES), width)
+        table = gpu_table(snapshot, inner, _MOST_WORKERS, at_rest=True)
+        lines += draw(plural(len(workers), "worker"), table, width)
     if snapshot.get("slowest"):
         lines += draw("slowest tasks", _slowest(snapshot, inner), width)
+    if snapshot.get("errors"):
+        lines += draw("failures by cause", errors(snapshot, inner, _MOST_CAUSES), width)
+    # Last, because that is what is seen above the prompt when a hundred workers have scrolled by.
+    lines += draw(title, _totals(snapshot, inner), width, title_style=STATE_STYLES.get(state, "title"))
     lines = [fit_line(line, width) for line in lines]
     if snapshot.get("log_dir"):  # never cut: a path is there to be copied
         lines.append([("worker logs: ", "dim"), (one_line(snapshot["log_dir"]), "")])
