@@ -12,6 +12,8 @@ from typing import Any
 
 from gpu_dispatch import devices
 from gpu_dispatch.backends import travel
+from gpu_dispatch.backends.contract import Backend
+from gpu_dispatch.backends.inline import InlineBackend
 from gpu_dispatch.backends.local import LocalBackend
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.batching import Batching
@@ -228,9 +230,7 @@ class Dispatcher:
             for worker in stats.workers:
                 path = pump.log_path(worker.worker_id)
                 worker.log_file = None if path is None else str(path)
-            backend = LocalBackend(
-                self._grants, self._worker_ids, options.env, pump, main_is_imported=luggage.main_is_imported
-            )
+            backend = self._backend(pump, luggage)
             self._run = Run(
                 arguments,
                 options,
@@ -244,6 +244,13 @@ class Dispatcher:
             )
             self._stats = stats
             return self._run, pump
+
+    def _backend(self, pump: OutputPump, luggage: travel.Luggage) -> Backend:
+        if self._options.backend == "inline":
+            return InlineBackend(self._worker_cls)
+        return LocalBackend(
+            self._grants, self._worker_ids, self._options.env, pump, main_is_imported=luggage.main_is_imported
+        )
 
     def _boot(self, slot: int, luggage: travel.Luggage, arguments: RunArguments) -> Boot:
         grant = self._grants[slot]

@@ -15,15 +15,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_dispatch.backends.contract import Died, ItemRefused, Said, TasksAnswered
+from gpu_dispatch.backends.contract import Died, ItemRefused, Said
+from gpu_dispatch.backends.opening import open_frame, open_large, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import Grant
-from gpu_dispatch.protocol import Boot, Failure, Finish, Finished, LargeResult, RecallTasks, RunTasks
-from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.board import FAILURE, FLUSH, VALUE, Record, read_records
-from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size, unpack
-from gpu_dispatch.transport.explain import safe_str
+from gpu_dispatch.protocol import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
+from gpu_dispatch.transport.board import FLUSH
+from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 
 CHECK_EXIT_S = 0.1
@@ -204,14 +203,14 @@ class LocalBackend:
         for kind, body in frames:
             if kind != FrameKind.MESSAGE:
                 process.board.note_received(*FLUSH.unpack_from(body))
-                said.append((slot, _opened_frame(kind, body[FLUSH.size :])))
+                said.append((slot, open_frame(kind, body[FLUSH.size :])))
                 continue
             try:
                 message = pickle.loads(body)
             except Exception:
                 return False
             if isinstance(message, LargeResult):
-                said.append((slot, _opened_large(message, process.results)))
+                said.append((slot, open_large(message, process.results)))
             elif isinstance(message, Finished):
                 process.finished = True
             else:
@@ -232,7 +231,7 @@ class LocalBackend:
                 break
         records = process.board.last_records()
         if records:
-            said.append((slot, _opened_records(records)))
+            said.append((slot, open_records(records)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         for fd in (process.channel.fileno(), process.pidfd):
@@ -262,41 +261,3 @@ class LocalBackend:
     def _unregister(self, fd: int) -> None:
         if self._events.pop(fd, None) is not None:
             self._poll.unregister(fd)
-
-
-def _opened_frame(kind: int, body: memoryview) -> TasksAnswered:
-    if kind == FrameKind.ATOMS:
-        ids, busy, values = pickle.loads(body)
-        return TasksAnswered(ids, values, busy, [], len(body))
-    return _opened_records(read_records(body), len(body))
-
-
-def _opened_records(records: list[Record], size: int = 0) -> TasksAnswered:
-    """Unpickle each by itself: one that will not load is that task's failure, nobody else's."""
-    answered = TasksAnswered([], [], [], [], size)
-    for task_id, busy_s, tag, data in records:
-        try:
-            value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
-        except BaseException as error:
-            answered.failures.append((task_id, busy_s, _will_not_open(error)))
-            continue
-        if tag == FAILURE:
-            answered.failures.append((task_id, busy_s, value))
-        else:
-            answered.task_ids.append(task_id)
-            answered.values.append(value)
-            answered.busy_s.append(busy_s)
-    return answered
-
-
-def _opened_large(message: LargeResult, arena: ArenaReader) -> TasksAnswered:
-    try:
-        value = unpack(message.packed, arena)
-    except BaseException as error:
-        return TasksAnswered([], [], [], [(message.task_id, message.busy_s, _will_not_open(error))])
-    return TasksAnswered([message.task_id], [value], [message.busy_s], [], packed_size(message.packed))
-
-
-def _will_not_open(error: BaseException) -> Failure:
-    text = f"the result does not unpickle in the parent. {type(error).__name__}: {safe_str(error)}"
-    return Failure("transport", text)

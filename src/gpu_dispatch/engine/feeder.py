@@ -100,3 +100,40 @@ class Feeder:
                 close()
             except BaseException as error:
                 self.error = self.error or error
+
+
+class InlineFeeder:
+    """Pulls on the thread that asks, one item at a time: for a backend that runs tasks in the calling process."""
+
+    def __init__(self, items: Iterable[Any], cost: Callable[[Any], float] | None = None) -> None:
+        self._iterator = iter(items)
+        self._cost = cost
+        self.with_costs = cost is not None
+        self.error: BaseException | None = None
+        self.loop_is_hungry = False
+        self.exhausted = False
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.exhausted = True
+
+    def take(self) -> list[Any]:
+        if self.exhausted:
+            return []
+        try:
+            item = next(self._iterator)
+            return [item if self._cost is None else (item, float(self._cost(item)))]
+        except StopIteration:
+            self.exhausted = True
+        except BaseException as error:
+            self.error, self.exhausted = error, True
+        return []
+
+    @property
+    def has_items(self) -> bool:
+        return not self.exhausted
+
+    def join(self, patience_s: float) -> None:
+        pass

@@ -20,12 +20,12 @@ import pickle
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 from gpu_dispatch.backends.contract import Backend, Died, ItemRefused, Said, TasksAnswered
-from gpu_dispatch.engine.feeder import Feeder
+from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
 from gpu_dispatch.engine.notices import (
     Draining,
     Ended,
@@ -65,7 +65,7 @@ class Loop:
         self,
         scheduler: Scheduler,
         backend: Backend,
-        feeder: Feeder,
+        feeder: Feeder | InlineFeeder,
         stats: RunStats,
         worker_ids: Sequence[int],
         boot_for: Callable[[int], Boot],
@@ -99,6 +99,7 @@ class Loop:
         self._stopping = False
         self._ended: do.EndRun | None = None
         self._retired: dict[int, tuple[str, bool]] = {}
+        self._life = self._turns()
         self._thread = threading.Thread(target=self._main, name="gpu-dispatch-loop", daemon=True)
         self._doors: dict[type, Callable[[int, Any], None]] = {
             TasksAnswered: self._on_answered,
@@ -130,8 +131,9 @@ class Loop:
     def start(self) -> None:
         self._thread.start()
 
-    def join(self, patience_s: float | None = None) -> None:
-        self._thread.join(patience_s)
+    def join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
 
     @property
     def paused(self) -> bool:
@@ -145,9 +147,9 @@ class Loop:
         """Pull no more items; everything already pulled is settled, then the run ends."""
         self._post(self._end_input)
 
-    def stop(self, drain_s: float, reason: str) -> None:
+    def stop(self, drain_s: float, reason: str, *, say_so: bool = False) -> None:
         """Cancel what has not begun; what runs has ``drain_s`` seconds. Again, with less, hurries it."""
-        self._post(lambda: self._stop(drain_s, reason))
+        self._post(lambda: self._stop(drain_s, reason, say_so=say_so))
 
     def _post(self, post: Callable[[], None]) -> None:
         self._posts.append(post)
@@ -156,6 +158,14 @@ class Loop:
     # --- the loop ------------------------------------------------------------------------------------------
 
     def _main(self) -> None:
+        for _ in self._life:
+            pass
+
+    def advance(self) -> None:
+        """One turn, on the thread that asks for it: for a backend that runs tasks in the calling process."""
+        next(self._life)
+
+    def _turns(self) -> Iterator[None]:
         error: BaseException | None = None
         try:
             self._tell(told.TimePassed())
@@ -168,6 +178,7 @@ class Loop:
                 wake_at = self._scheduler.wake_at
                 if wake_at is not None and wake_at <= time.monotonic():
                     self._tell(told.TimePassed())
+                yield
             error = self._verdict()
         except BaseException as bug:
             error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
@@ -178,6 +189,7 @@ class Loop:
                 self._backend.close()
             finally:
                 self.notices.put(Ended(error))
+        yield
 
     def _wait(self) -> list[tuple[int, Said]]:
         timeout = None
@@ -232,7 +244,7 @@ class Loop:
             self._submit(leftover)
         self._tell(told.InputEnded())
 
-    def _stop(self, drain_s: float, reason: str) -> None:
+    def _stop(self, drain_s: float, reason: str, *, say_so: bool) -> None:
         if self._ended is not None:
             return
         if not self._stopping:
@@ -240,7 +252,8 @@ class Loop:
             self._stats.state = "draining"
             running = sum(1 for slot in range(len(self._worker_ids)) if self._backend.running(slot)[0])
             what = f"waiting up to {drain_s:g} s for {running} running task{'s' if running != 1 else ''}"
-            self.notices.put(Draining(f"gpu_dispatch: {reason}; {what}. Interrupt again to kill at once."))
+            if say_so:
+                self.notices.put(Draining(f"gpu_dispatch: {reason}; {what}. Interrupt again to kill at once."))
         self._feeder.stop()
         self._tell(told.StopAsked(time.monotonic() + drain_s, reason))
         if self._feeding and not self._input_over:

@@ -11,7 +11,7 @@ from gpu_dispatch.backends.contract import Backend
 from gpu_dispatch.engine import notices as note
 from gpu_dispatch.engine.credit import Credit
 from gpu_dispatch.engine.delivery import Delivery
-from gpu_dispatch.engine.feeder import Feeder
+from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
 from gpu_dispatch.engine.interrupts import Interrupts
 from gpu_dispatch.engine.loop import Loop
 from gpu_dispatch.engine.timeline import Timeline
@@ -41,7 +41,12 @@ class Run:
         self._options = options
         self._notices: SimpleQueue[note.Notice] = SimpleQueue()
         self._credit = Credit(options.queue_size)
-        self._feeder = Feeder(arguments.items, self._credit, backend.wake, options.cost)
+        self._inline = options.backend == "inline"
+        self._feeder: Feeder | InlineFeeder
+        if self._inline:
+            self._feeder = InlineFeeder(arguments.items, options.cost)
+        else:
+            self._feeder = Feeder(arguments.items, self._credit, backend.wake, options.cost)
         scheduler = Scheduler(settings)
         timeline = None
         if arguments.on_progress is not None:
@@ -85,7 +90,7 @@ class Run:
         try:
             with self._interrupts:
                 while True:
-                    notice = self._notices.get()
+                    notice = self._next_notice()
                     if isinstance(notice, note.Ended):
                         break
                     yield from self._delivery.outcomes(notice)
@@ -114,11 +119,17 @@ class Run:
 
     def _begin(self) -> None:
         self._caller = threading.current_thread()
-        self._loop.start()
+        if not self._inline:
+            self._loop.start()
+
+    def _next_notice(self) -> note.Notice:
+        while self._inline and self._notices.empty():
+            self._loop.advance()
+        return self._notices.get()
 
     def _deliver_all(self) -> None:
         while True:
-            notice = self._notices.get()
+            notice = self._next_notice()
             if isinstance(notice, note.Ended):
                 self._ended = notice
                 return
@@ -174,7 +185,7 @@ class Run:
         self._loop.stop(self._options.drain_timeout, f"a callback raised {type(error).__name__}")
 
     def _drain(self, name: str) -> None:
-        self._loop.stop(self._options.drain_timeout, f"{name}")
+        self._loop.stop(self._options.drain_timeout, name, say_so=True)
 
     def _kill(self, name: str) -> None:
         self._loop.stop(0.0, f"{name}, twice")

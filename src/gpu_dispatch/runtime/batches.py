@@ -24,11 +24,10 @@ from gpu_dispatch.runtime.active import ActiveTasks
 from gpu_dispatch.runtime.batch_size import AutoBatchSize, FixedBatchSize
 from gpu_dispatch.runtime.failures import failure_of, render
 from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
-from gpu_dispatch.runtime.outbox import Outbox
+from gpu_dispatch.runtime.outbox import Outbox, Sender
 from gpu_dispatch.runtime.soft_timeout import SoftTimer
 from gpu_dispatch.runtime.sources import DirectSource, PreparedSource, Source, Task
 from gpu_dispatch.transport.board import Board
-from gpu_dispatch.transport.channel import WorkerChannel
 from gpu_dispatch.transport.codec import WillNotPickle
 from gpu_dispatch.worker import BaseWorker
 
@@ -43,7 +42,7 @@ class BatchRunner:
         mailbox: Mailbox,
         outbox: Outbox,
         board: Board,
-        channel: WorkerChannel,
+        channel: Sender,
         plan: RuntimePlan,
         task_timeout: float | None,
         *,

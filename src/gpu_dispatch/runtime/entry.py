@@ -23,7 +23,7 @@ from gpu_dispatch.runtime import lifeline, main_module, oom
 from gpu_dispatch.runtime.batches import BatchRunner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
-from gpu_dispatch.runtime.outbox import Outbox
+from gpu_dispatch.runtime.outbox import Outbox, Sender
 from gpu_dispatch.runtime.runner import TaskRunner
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import Board
@@ -53,14 +53,14 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
         channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
         sys.exit(1)
     results = ArenaWriter(results_fd, boot.plan.arena_bytes)
-    mailbox = Mailbox(items, in_batches=_in_batches(boot, worker))
+    mailbox = Mailbox(items, in_batches=in_batches(boot, worker))
     outbox = Outbox(channel, board, Packer(results))
     channel.send(Ready(setup_s, os.getpid()))
     reader = threading.Thread(
         target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
     )
     reader.start()
-    _runner(boot, worker, mailbox, outbox, board, channel).run()
+    make_runner(boot, worker, mailbox, outbox, board, channel).run()
     try:
         worker.cleanup()
     except BaseException as error:
@@ -76,28 +76,31 @@ def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     sys.path[:] = boot.sys_path
     sys.argv[:] = boot.argv
     main_module.restore(boot.main_path, boot.main_name)
-    worker_cls = pickle.loads(boot.worker_cls)
-    setup_kwargs = pickle.loads(boot.setup_kwargs)
     random.seed(boot.seed)
-    worker: BaseWorker = worker_cls()
+    return bring_up(pickle.loads(boot.worker_cls), boot), time.monotonic() - started
+
+
+def bring_up(worker_cls: type[BaseWorker], boot: Boot) -> BaseWorker:
+    """Make the user's worker and let it set itself up."""
+    worker = worker_cls()
     worker.device = boot.device
     worker.worker_id = boot.worker_id
     worker.base_seed = boot.base_seed
-    worker.setup(boot.gpu_id, boot.seed, **setup_kwargs)
-    return worker, time.monotonic() - started
+    worker.setup(boot.gpu_id, boot.seed, **pickle.loads(boot.setup_kwargs))
+    return worker
 
 
-def _in_batches(boot: Boot, worker: BaseWorker) -> bool:
+def in_batches(boot: Boot, worker: BaseWorker) -> bool:
     return boot.plan.batch_size is not None or hasattr(worker, "preprocess") or hasattr(worker, "postprocess")
 
 
-def _runner(
-    boot: Boot, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, channel: WorkerChannel
+def make_runner(
+    boot: Boot, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, channel: Sender
 ) -> TaskRunner | BatchRunner:
     """One task at a time, unless the worker works in batches or overlaps I/O."""
     plan = boot.plan
     is_oom = oom.is_oom if plan.is_oom is None else pickle.loads(plan.is_oom)
-    if not _in_batches(boot, worker):
+    if not in_batches(boot, worker):
         announce = channel.send if plan.announce_starts else None
         return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, announce, is_oom)
     cost, budget = (None, 0.0) if plan.batch_by is None else pickle.loads(plan.batch_by)

@@ -5,21 +5,29 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from gpu_dispatch.protocol import Failure, LargeResult
 from gpu_dispatch.transport.board import FAILURE, VALUE, Board
-from gpu_dispatch.transport.channel import WorkerChannel
 from gpu_dispatch.transport.codec import Large, Packer
+from gpu_dispatch.transport.frames import FrameKind
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
 
 
+class Sender(Protocol):
+    """The outgoing half of a channel."""
+
+    def send(self, message: object) -> None: ...
+
+    def send_frame(self, kind: FrameKind, *parts: Any) -> None: ...
+
+
 class Outbox:
     """Two threads use it: the runner adds and flushes, the reader flushes when the parent asks."""
 
-    def __init__(self, channel: WorkerChannel, board: Board, packer: Packer) -> None:
+    def __init__(self, channel: Sender, board: Board, packer: Packer) -> None:
         self._packer = packer
         self._channel = channel
         self._board = board
