@@ -44,7 +44,7 @@ IN_PARENT = (
     Stage("write", ("gpu_dispatch.transport.channel:Channel.flush",)),
     Stage("poll", ("gpu_dispatch.backends.local:LocalBackend.wait",)),
     Stage("read", ("gpu_dispatch.transport.channel:Channel.receive",)),
-    Stage("decode", ("gpu_dispatch.backends.local:_opened",)),
+    Stage("decode", ("gpu_dispatch.backends.local:open_frame", "gpu_dispatch.backends.local:open_large")),
     Stage("delivery, with your callback", ("gpu_dispatch.engine.delivery:Delivery.deliver",)),
 )
 RUNNER = "worker: bookkeeping around a task"
@@ -52,11 +52,15 @@ IN_WORKER = (
     Stage("worker: read and decode", (
         "gpu_dispatch.transport.channel:WorkerChannel.receive",
         "gpu_dispatch.runtime.mailbox:Mailbox.deliver",
+        "gpu_dispatch.runtime.mailbox:Encoded.open",
     )),
     Stage(RUNNER, ("gpu_dispatch.runtime.runner:TaskRunner.run",)),
     Stage("worker: your code", ("benchmarks.function_worker:FunctionWorker.process",)),
     Stage("worker: encode", ("gpu_dispatch.runtime.outbox:Outbox.succeed",)),
-    Stage("worker: write", ("gpu_dispatch.runtime.outbox:Outbox.flush",)),
+    Stage("worker: write", (
+        "gpu_dispatch.transport.channel:WorkerChannel.send_frame",
+        "gpu_dispatch.transport.channel:WorkerChannel.send",
+    )),
 )  # fmt: skip
 
 
