@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpu_dispatch.protocol import TaskStarted as TaskStarted
     from gpu_dispatch.protocol import TaskSuccess as TaskSuccess
     from gpu_dispatch.protocol import TaskTimeout as TaskTimeout
+    from gpu_dispatch.records import distribute_to_gpus as distribute_to_gpus
+    from gpu_dispatch.records import run_multi_gpu as run_multi_gpu
     from gpu_dispatch.worker import BaseWorker as BaseWorker
 
 __version__ = "0.1.0"
@@ -46,6 +48,8 @@ _HOMES = {
     "TaskTimeout": "protocol",
     "Terminated": "errors",
     "UsageError": "errors",
+    "distribute_to_gpus": "records",
+    "run_multi_gpu": "records",
 }
 
 __all__ = sorted(_HOMES)

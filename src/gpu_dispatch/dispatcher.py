@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,14 @@ class Dispatcher:
         batch_by: tuple[Callable[[Any], float], float] | None = None,
         io_threads: int = 4,
         is_oom: Callable[[BaseException], bool] | None = None,
+        progress: str | None = None,
         window: int | None = None,
     ) -> None:
+        if progress is not None:
+            from gpu_dispatch.ui.progress import check_progress
+
+            check_progress(progress)
+        self._progress = progress
         self._worker_cls = travel.check_worker_class(worker_cls)
         self._options = Options(
             queue_size=queue_size,
@@ -91,7 +98,11 @@ class Dispatcher:
             window=window,
         )
         self._grants = devices.resolve(
-            gpu_ids, os.environ, workers_per_gpu=workers_per_gpu, gpus_per_worker=gpus_per_worker, isolate=isolate
+            gpu_ids,
+            {**os.environ, **self._options.env},
+            workers_per_gpu=workers_per_gpu,
+            gpus_per_worker=gpus_per_worker,
+            isolate=isolate,
         )
         self._worker_ids = _worker_ids(self._grants, workers_per_gpu)
         self._batching = Batching(self._worker_cls, self._options, len(self._grants))
@@ -103,6 +114,11 @@ class Dispatcher:
     def worker_ids(self) -> tuple[int, ...]:
         """The numbers that callbacks get, one per worker."""
         return self._worker_ids
+
+    @property
+    def worker_gpus(self) -> dict[int, int | str]:
+        """Which GPU each worker was given, as it was asked for."""
+        return {worker: grant.gpu_id for worker, grant in zip(self._worker_ids, self._grants, strict=True)}
 
     def run(
         self,
@@ -144,10 +160,11 @@ class Dispatcher:
             setup_kwargs=setup_kwargs,
         )
         run, pump = self._prepare(arguments)
-        try:
-            run.execute()
-        finally:
-            pump.close()
+        with self._shown():
+            try:
+                run.execute()
+            finally:
+                pump.close()
         return self.get_stats()
 
     def stream(
@@ -174,11 +191,12 @@ class Dispatcher:
     def _stream(self, arguments: RunArguments, *, ordered: bool) -> Iterator[Outcome]:
         run, pump = self._prepare(arguments)
         outcomes = run.outcomes()
-        try:
-            yield from in_order(outcomes) if ordered else outcomes
-        finally:
-            outcomes.close()  # type: ignore[attr-defined]
-            pump.close()
+        with self._shown():
+            try:
+                yield from in_order(outcomes) if ordered else outcomes
+            finally:
+                outcomes.close()  # type: ignore[attr-defined]
+                pump.close()
 
     async def astream(self, generator: Iterable[Any], **options: Any) -> AsyncIterator[Outcome]:
         """``stream()`` for asyncio: the event loop is never blocked."""
@@ -208,6 +226,14 @@ class Dispatcher:
         run = self._run
         if run is not None and not run.over:
             run.shutdown()
+
+    def _shown(self) -> AbstractContextManager[object]:
+        """A bar beside the run, for those who asked for one. It pulls; the run does not know of it."""
+        if self._progress is None:
+            return nullcontext()
+        from gpu_dispatch.ui.progress import start_progress
+
+        return closing(start_progress(self._progress, self.get_stats))
 
     def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
         refuse_run_during_import()
