@@ -52,7 +52,7 @@ class WorkerProcess:
             ends.callback(theirs.close)
             board_fd = create_board_file()
             ends.callback(os.close, board_fd)
-            items_fd, results_fd = create_arena_file(), create_arena_file()
+            items_fd, results_fd = create_arena_file(arena_bytes), create_arena_file(arena_bytes)
             ends.callback(os.close, items_fd)
             ends.callback(os.close, results_fd)
             lifeline_read, self._lifeline = os.pipe()
@@ -79,7 +79,7 @@ class WorkerProcess:
                 raise
             self.channel = Channel(ours)
             self.board = BoardReader(board_fd)
-            self._items = ArenaWriter(items_fd, arena_bytes)
+            self._items = ArenaWriter(items_fd)
             self.packer = Packer(self._items, main_is_known=main_is_known)
             self.results = ArenaReader(results_fd)
             self.tail = pump.add(worker_id, out_read, err_read)

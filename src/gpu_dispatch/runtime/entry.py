@@ -52,7 +52,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     except BaseException as error:
         channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
         sys.exit(1)
-    results = ArenaWriter(results_fd, boot.plan.arena_bytes)
+    results = ArenaWriter(results_fd)
     mailbox = Mailbox(items, in_batches=in_batches(boot, worker))
     outbox = Outbox(channel, board, Packer(results))
     channel.send(Ready(setup_s, os.getpid()))

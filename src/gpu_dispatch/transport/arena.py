@@ -10,6 +10,9 @@ the reader clears a byte, the writer looks at it when it needs room. No message,
 
 The reader's arrays may be kept by user code as long as it likes. A writer that finds no free piece and has reached
 its limit answers ``None``: the buffer then travels inside its message.
+
+The whole arena is one mapping on each side, made for its limit at birth and filled with memory piece by piece: every
+mapping of its own would hold a descriptor, and a user who keeps a thousand arrays would run out of them.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ MOST_PIECES = 4096
 CONTROL_BYTES = max(MOST_PIECES, mmap.ALLOCATIONGRANULARITY)
 FREE, TAKEN = 0, 1
 
-_MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # fault the pages in once, not at every first touch
+MADV_POPULATE_WRITE = 23  # from <linux/mman.h>, 5.14: fault the pages in at once, not one by one at the first touch
 
 
 class Ref(NamedTuple):
@@ -39,8 +42,9 @@ class Ref(NamedTuple):
     size: int
 
 
-def create_arena_file() -> int:
-    return create_memory_file("arena", CONTROL_BYTES)
+def create_arena_file(limit: int = 0) -> int:
+    """``limit`` is the size of the file, and not of its memory: that comes as it is needed."""
+    return create_memory_file("arena", max(limit, CONTROL_BYTES))
 
 
 def arena_bytes(workers: int) -> int:
@@ -59,12 +63,13 @@ def capacity_for(size: int) -> int:
 
 
 class ArenaWriter:
-    def __init__(self, fd: int, limit: int) -> None:
+    def __init__(self, fd: int) -> None:
         self._fd = os.dup(fd)
-        self._limit = limit
-        self._flags = memoryview(mmap.mmap(fd, CONTROL_BYTES))
+        self._map = mmap.mmap(fd, 0)
+        self._memory = memoryview(self._map)
+        self._limit = len(self._memory)
         self._end = CONTROL_BYTES
-        self._pieces: list[tuple[int, int, memoryview]] = []  # (offset, capacity, the mapped memory)
+        self._pieces: list[tuple[int, int]] = []  # (offset, capacity)
         self._free: dict[int, list[int]] = {}  # by capacity
         self._taken: list[int] = []
 
@@ -74,20 +79,21 @@ class ArenaWriter:
         piece = self._take(capacity_for(size))
         if piece is None:
             return None
-        offset, capacity, memory = self._pieces[piece]
-        memory[:size] = buffer
-        self._flags[piece] = TAKEN
+        offset, capacity = self._pieces[piece]
+        self._memory[offset : offset + size] = buffer
+        self._memory[piece] = TAKEN
         self._taken.append(piece)
         return Ref(piece, offset, capacity, size)
 
     def release(self, refs: list[Ref]) -> None:
         """These were placed, but will not be sent after all."""
         for ref in refs:
-            self._flags[ref.piece] = FREE
+            self._memory[ref.piece] = FREE
 
     def close(self) -> None:
         os.close(self._fd)
-        self._pieces.clear()
+        self._memory.release()
+        self._map.close()
 
     def _take(self, capacity: int) -> int | None:
         free = self._free.get(capacity)
@@ -100,7 +106,7 @@ class ArenaWriter:
 
     def _collect(self) -> None:
         """Find the pieces whose readers have let go."""
-        flags, still_taken = self._flags, []
+        flags, still_taken = self._memory, []
         for piece in self._taken:
             if flags[piece] == FREE:
                 self._free.setdefault(self._pieces[piece][1], []).append(piece)
@@ -114,35 +120,42 @@ class ArenaWriter:
         try:
             # Reserve it now: memory that is promised and not there would be a SIGBUS at the first touch.
             os.posix_fallocate(self._fd, self._end, capacity)
-            memory = memoryview(mmap.mmap(self._fd, capacity, flags=_MAP_FLAGS, offset=self._end))
         except (OSError, AttributeError):
             self._limit = self._end  # no more where that came from
             return None
-        self._pieces.append((self._end, capacity, memory))
+        _populate(self._map, self._end, capacity)
+        self._pieces.append((self._end, capacity))
         self._end += capacity
         return len(self._pieces) - 1
 
 
 class ArenaReader:
     def __init__(self, fd: int) -> None:
-        self._fd = os.dup(fd)
-        self._flags = memoryview(mmap.mmap(fd, CONTROL_BYTES))
-        self._maps: dict[int, mmap.mmap] = {}
+        self._map: mmap.mmap | None = mmap.mmap(fd, 0)
+        self._flags = memoryview(self._map)[:CONTROL_BYTES]
+        self._seen: set[int] = set()
 
     def view(self, ref: Ref) -> memoryview:
         """A writable view of what was placed. The piece is the user's until the last view of it is gone."""
-        mapped = self._maps.get(ref.piece)
-        if mapped is None:
-            mapped = mmap.mmap(self._fd, ref.capacity, flags=_MAP_FLAGS, offset=ref.offset)
-            self._maps[ref.piece] = mapped
-        lease = _lease_type(ref.capacity).from_buffer(mapped)
-        lease.flags, lease.piece = self._flags, ref.piece
+        assert self._map is not None
+        if ref.piece not in self._seen:
+            self._seen.add(ref.piece)
+            _populate(self._map, ref.offset, ref.capacity)
+        lease = _lease_type(ref.capacity).from_buffer(self._map, ref.offset)
+        lease.flags, lease.piece, lease.pid = self._flags, ref.piece, os.getpid()
         return memoryview(lease).cast("B")[: ref.size]
 
     def close(self) -> None:
-        """Views that are still in use keep their memory; nothing else does."""
-        os.close(self._fd)
-        self._maps.clear()
+        """Views that are still in use keep the mapping; nothing else does."""
+        self._map = None
+        del self._flags
+
+
+def _populate(mapped: mmap.mmap, offset: int, size: int) -> None:
+    try:
+        mapped.madvise(MADV_POPULATE_WRITE, offset, size)
+    except (OSError, AttributeError, ValueError):
+        pass  # an older kernel, or not Linux: then the pages come one by one
 
 
 _lease_types: dict[int, Any] = {}
@@ -154,7 +167,8 @@ def _lease_type(capacity: int) -> Any:
     if known is None:
 
         def __del__(self: Any) -> None:
-            self.flags[self.piece] = FREE
+            if self.pid == os.getpid():  # a forked child has a copy of this object, and no say in what becomes of it
+                self.flags[self.piece] = FREE
 
         known = type("Lease", (ctypes.c_char * capacity,), {"__del__": __del__})
         _lease_types[capacity] = known

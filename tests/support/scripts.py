@@ -1,0 +1,50 @@
+"""User scripts, run as users run them: in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+
+def write_script(folder: Path, text: str, name: str = "script.py") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def run_script(
+    folder: Path, text: str, *, env: dict[str, str] | None = None, timeout_s: float = 60.0, flags: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end, in ``folder``."""
+    return subprocess.run(
+        [sys.executable, *flags, str(write_script(folder, text))],
+        cwd=folder,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def start_script(folder: Path, text: str, *, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start it and do not wait; its output comes unbuffered."""
+    return subprocess.Popen(
+        [sys.executable, "-u", str(write_script(folder, text))],
+        cwd=folder,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def without_cloudpickle(folder: Path) -> dict[str, str]:
+    """The environment of a machine where cloudpickle is not installed."""
+    shim = folder / "no_cloudpickle"
+    shim.mkdir(exist_ok=True)
+    (shim / "sitecustomize.py").write_text("import sys\nsys.modules['cloudpickle'] = None\n")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(shim), os.environ.get("PYTHONPATH"))))}
