@@ -16,9 +16,9 @@ class TinyTerminal:
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
-        self.history: list[str] = []
-        self.rows: list[list[str]] = [[]]
+        self.rows: list[list[str]] = [[]]  # of all times; those from ``top`` on are in sight
         self.joined: list[bool] = [False]  # whether a row continues the one above it, having been wrapped
+        self.top = 0
         self.row = self.column = 0
         self.wraps = True
         self.cursor_visible = True
@@ -40,29 +40,38 @@ class TinyTerminal:
         assert position == len(text), f"unknown sequence {text[position:]!r}"
         return len(text)
 
+    @property
+    def history(self) -> list[str]:
+        return ["".join(row).rstrip() for row in self.rows[: self.top]]
+
     def screen(self) -> list[str]:
-        return ["".join(row).rstrip() for row in self.rows[: self._used_rows()]]
+        return ["".join(row).rstrip() for row in self.rows[self.top : self._used_rows()]]
 
     def resize(self, width: int, height: int) -> None:
-        """As tmux and most others do: wrapped anew, the cursor stays at its character."""
+        """As tmux and most others do: lines are wrapped anew, a higher terminal brings back what had scrolled away."""
+        if (width, height) == (self.width, self.height):
+            return
         used = self._used_rows()
         assert self.row == used - 1, "the region keeps its cursor in its last row"
-        del self.rows[used:], self.joined[used:]
         logical: list[list[str]] = []
-        for row, joined in zip(self.rows, self.joined, strict=True):
+        for row, joined in zip(self.rows[:used], self.joined[:used], strict=True):
             if joined:
                 logical[-1] += row
             else:
                 logical.append(list(row))
+        lines_above = sum(not joined for joined in self.joined[: self.top])
+        grown = height - self.height
         self.width, self.height = width, height
         self.rows, self.joined = [], []
-        for line in logical:
+        top = 0
+        for number, line in enumerate(logical):
+            top = len(self.rows) if number == lines_above else top
             pieces = [line[i : i + width] for i in range(0, len(line), width)] or [[]]
             self.rows += pieces
             self.joined += [False] + [True] * (len(pieces) - 1)
         self.row = len(self.rows) - 1
         self.column = min(self.column, width - 1)
-        self._scroll()
+        self.top = max(0, top - max(0, grown), len(self.rows) - height)
 
     def _used_rows(self) -> int:
         """Up to the cursor, and below it whatever is not blank."""
@@ -88,13 +97,14 @@ class TinyTerminal:
             else:
                 assert number == "2026"
         elif letter == "A":
-            self.row = max(0, self.row - int(number or 1))
+            self.row = max(self.top, self.row - int(number or 1))
         elif letter == "K":
             assert number == "2"
             self.rows[self.row] = []
-            self.joined[self.row + 1 : self.row + 2] = [False] * len(self.joined[self.row + 1 : self.row + 2])
+            if self.row + 1 < len(self.joined):
+                self.joined[self.row + 1] = False
         elif letter == "J":
-            assert (self.row, self.column) != (0, 0), "tmux would keep the screen as history"
+            assert (self.row, self.column) != (self.top, 0), "tmux would keep the whole screen as history"
             del self.rows[self.row + 1 :], self.joined[self.row + 1 :]
             del self.rows[self.row][self.column :]
         else:
@@ -122,12 +132,4 @@ class TinyTerminal:
         if self.row == len(self.rows):
             self.rows.append([])
             self.joined.append(False)
-        self._scroll()
-
-    def _scroll(self) -> None:
-        while len(self.rows) > self.height:
-            self.history.append("".join(self.rows.pop(0)).rstrip())
-            self.joined.pop(0)
-            self.row -= 1
-        if self.joined[0]:
-            self.joined[0] = False
+        self.top = max(self.top, len(self.rows) - self.height)

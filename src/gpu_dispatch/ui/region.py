@@ -33,6 +33,7 @@ class Region:
         self._stream = stream
         self._drawn: list[str] = []
         self._size = (0, 0)
+        self._scrolled_away: list[tuple[int, int]] = []  # (lines, their width) of old frames that are out of reach
         self._frames = 0
         self._is_open = False
 
@@ -46,6 +47,7 @@ class Region:
         if above or (self._drawn and size != self._size):
             parts.append(self._erased(size))
             if above:
+                self._scrolled_away = []  # from now on, what stands above is somebody's text
                 parts += (_WRAP_ON, above, _PLAIN, _WRAP_OFF, "\r")
         parts.append(self._frame(lines))
         parts.append(_END_FRAME)
@@ -75,11 +77,15 @@ class Region:
         return "".join(parts)
 
     def _erased(self, size: tuple[int, int]) -> str:
-        """Forget the region and go to where its first line was. Its lines are of the width they were drawn for."""
+        """Erase the region, with whatever is in sight of older ones, and go to where its first line was."""
         if not self._drawn:
             return "\r"
-        old_width, width = max(1, self._size[0]), max(1, size[0])
-        rows = len(self._drawn) * -(-old_width // width)  # a narrower terminal has rewrapped them
+        remains = [*self._scrolled_away, (len(self._drawn), max(1, self._size[0]))]
+        width, height = max(1, size[0]), max(1, size[1])
+        # A narrower terminal has rewrapped the lines; a higher one has brought back those that had scrolled away.
+        rows = sum(lines * -(-old_width // width) for lines, old_width in remains)
+        beyond = max(0, rows - height)
+        self._scrolled_away = _oldest(remains, beyond, width)
         self._drawn = []
         # Row by row: when a whole screen is erased at once, tmux keeps it as history, and every frame would stay there.
         return "\r" + _ERASE_LINE + (_up(1) + _ERASE_LINE) * (rows - 1)
@@ -87,6 +93,22 @@ class Region:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+def _oldest(remains: Sequence[tuple[int, int]], rows: int, width: int) -> list[tuple[int, int]]:
+    """Those of the lines, the oldest first, that fill so many rows of that width.
+
+    A line of which a piece is still in sight does not count: what is drawn there next continues it, for the terminal.
+    """
+    found: list[tuple[int, int]] = []
+    for lines, old_width in remains:
+        rows_each = -(-old_width // width)
+        taken = min(lines, rows // rows_each)
+        found.append((taken, old_width))
+        rows -= taken * rows_each
+        if taken < lines:
+            break
+    return found
 
 
 def _up(rows: int) -> str:
