@@ -275,7 +275,12 @@ class Dispatcher:
         if self._options.backend == "inline":
             return InlineBackend(self._worker_cls)
         return LocalBackend(
-            self._grants, self._worker_ids, self._options.env, pump, main_is_imported=luggage.main_is_imported
+            self._grants,
+            self._worker_ids,
+            self._options.env,
+            pump,
+            monitor=devices.DeviceMonitor(),
+            main_is_imported=luggage.main_is_imported,
         )
 
     def _boot(self, slot: int, luggage: travel.Luggage, arguments: RunArguments) -> Boot:

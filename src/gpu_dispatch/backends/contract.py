@@ -39,6 +39,13 @@ class ItemRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class CannotStart:
+    """No worker will ever run in this slot: its device is gone."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Died:
     """The process is gone. Everything it managed to say was told before this."""
 
@@ -49,7 +56,16 @@ class Died:
 
 
 Said = (
-    TasksAnswered | ItemRefused | Died | Ready | SetupFailed | CleanupFailed | GivenBack | TaskStarted | BatchSizeLearnt
+    TasksAnswered
+    | ItemRefused
+    | CannotStart
+    | Died
+    | Ready
+    | SetupFailed
+    | CleanupFailed
+    | GivenBack
+    | TaskStarted
+    | BatchSizeLearnt
 )
 
 

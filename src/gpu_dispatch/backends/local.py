@@ -15,11 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_dispatch.backends.contract import Died, ItemRefused, Said
+from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said
+from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
 from gpu_dispatch.backends.opening import open_frame, open_large, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
-from gpu_dispatch.devices import Grant
+from gpu_dispatch.devices import DeviceMonitor, Grant
 from gpu_dispatch.protocol import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
 from gpu_dispatch.transport.board import FLUSH
 from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms
@@ -40,6 +41,7 @@ class LocalBackend:
         env: Mapping[str, str],
         pump: OutputPump,
         *,
+        monitor: DeviceMonitor,
         main_is_imported: bool = False,
     ) -> None:
         self._grants = grants
@@ -55,11 +57,33 @@ class LocalBackend:
         os.set_blocking(self._wake_write, False)
         self._register(self._wake_read, select.POLLIN)
         self._main_is_imported = main_is_imported
+        self._gate = DeviceGate(grants, monitor)
+        self._postponed: dict[int, tuple[Boot, float]] = {}  # workers that wait for their device, until when
+        self._early: list[tuple[int, Said]] = []  # what is to be said by the next wait
         self._closed = False
 
     # --- asked by the engine -------------------------------------------------------------------------------
 
     def start(self, slot: int, boot: Boot) -> None:
+        """At once, or as soon as its device is fit for it."""
+        self._postponed[slot] = (boot, time.monotonic() + PATIENCE_S)
+        self._start_postponed()
+
+    def _start_postponed(self) -> None:
+        for slot, (boot, until) in list(self._postponed.items()):
+            verdict = self._gate.judge(slot)
+            if verdict.lost is not None:
+                del self._postponed[slot]
+                self._early.append((slot, CannotStart(verdict.lost)))
+            elif verdict.fit or time.monotonic() >= until:
+                del self._postponed[slot]
+                if not verdict.fit:
+                    self._pump.note(
+                        self._worker_ids[slot], f"started without waiting any longer for {verdict.waiting_for}"
+                    )
+                self._launch(slot, boot)
+
+    def _launch(self, slot: int, boot: Boot) -> None:
         grant, worker_id = self._grants[slot], self._worker_ids[slot]
         env = {**os.environ, **grant.env, **self._env}
         process = WorkerProcess(
@@ -107,6 +131,8 @@ class LocalBackend:
         self._send(slot, Finish())
 
     def kill(self, slot: int, reason: str, grace_s: float) -> None:
+        if self._postponed.pop(slot, None) is not None:
+            self._early.append((slot, Died(f"it was not started, because {reason}", (), False)))
         process = self._processes.get(slot)
         if process is None:
             return
@@ -157,8 +183,13 @@ class LocalBackend:
             if process.channel.fileno() in self._events:
                 self._register(process.channel.fileno(), wanted)
         timeout_s = self._until_next_kill(timeout_s)
+        if self._postponed:
+            self._start_postponed()
+            timeout_s = LOOK_AGAIN_S if timeout_s is None else min(timeout_s, LOOK_AGAIN_S)
+        if self._early:
+            timeout_s = 0.0
         ready = self._poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
-        said: list[tuple[int, Said]] = []
+        said, self._early = self._early, []
         dead: dict[int, WorkerProcess] = {}
         for fd, events in ready:
             if fd == self._wake_read:
@@ -234,6 +265,7 @@ class LocalBackend:
             said.append((slot, open_records(records)))
         suspects = tuple(process.board.running())
         cause = process.bury()
+        self._gate.worker_died(slot, process.pid)
         for fd in (process.channel.fileno(), process.pidfd):
             if fd >= 0:
                 self._unregister(fd)

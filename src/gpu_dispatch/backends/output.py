@@ -68,6 +68,12 @@ class OutputPump:
         self._wake()
         return Tail(lines, ended)
 
+    def note(self, worker_id: int, text: str) -> None:
+        """A line of our own among those of a worker."""
+        self.recent.append((worker_id, f"gpu_dispatch: {text}"))
+        if not self._suppress:
+            _pass_on("stderr", f"gpu_dispatch: worker {worker_id} {text}\n".encode())
+
     def close(self, patience_s: float = 1.0) -> None:
         """Pass on what has arrived; a grandchild that keeps a pipe open does not hold us up."""
         self._closing.set()

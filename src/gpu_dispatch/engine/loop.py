@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from gpu_dispatch.backends.contract import Backend, Died, ItemRefused, Said, TasksAnswered
+from gpu_dispatch.backends.contract import Backend, CannotStart, Died, ItemRefused, Said, TasksAnswered
 from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
 from gpu_dispatch.engine.notices import (
     Draining,
@@ -106,6 +106,7 @@ class Loop:
             Ready: self._on_ready,
             SetupFailed: self._on_setup_failed,
             CleanupFailed: self._on_cleanup_failed,
+            CannotStart: self._on_cannot_start,
             GivenBack: self._on_given_back,
             TaskStarted: self._on_started,
             ItemRefused: self._on_refused,
@@ -280,6 +281,9 @@ class Loop:
         if self._timeline is not None:
             self._timeline.worker("worker_setup_failed", slot, detail=text)
         self._tell(told.SetupRaised(slot, text, fatal=said.error.startswith(GUARD_MARK)))
+
+    def _on_cannot_start(self, slot: int, said: CannotStart) -> None:
+        self._tell(told.SetupRaised(slot, said.text, fatal=True))
 
     def _on_cleanup_failed(self, slot: int, said: CleanupFailed) -> None:
         self._stats.cleanup_failures += 1
