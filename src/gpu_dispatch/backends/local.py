@@ -57,6 +57,7 @@ class LocalBackend:
         os.set_blocking(self._wake_write, False)
         self._register(self._wake_read, select.POLLIN)
         self._main_is_imported = main_is_imported
+        self._monitor = monitor
         self._gate = DeviceGate(grants, monitor)
         self._postponed: dict[int, tuple[Boot, float]] = {}  # workers that wait for their device, until when
         self._early: list[tuple[int, Said]] = []  # what is to be said by the next wait
@@ -78,10 +79,13 @@ class LocalBackend:
             elif verdict.fit or time.monotonic() >= until:
                 del self._postponed[slot]
                 if not verdict.fit:
-                    self._pump.note(
-                        self._worker_ids[slot], f"started without waiting any longer for {verdict.waiting_for}"
-                    )
-                self._launch(slot, boot)
+                    text = f"starts without waiting any longer for {verdict.waiting_for}"
+                    self._pump.note(self._worker_ids[slot], text)
+                try:
+                    self._launch(slot, boot)
+                except OSError as error:  # no descriptors, no memory, no processes left
+                    text = f"the worker process could not be started: {error}"
+                    self._early.append((slot, Died(text, (), False)))
 
     def _launch(self, slot: int, boot: Boot) -> None:
         grant, worker_id = self._grants[slot], self._worker_ids[slot]
@@ -166,6 +170,7 @@ class LocalBackend:
         if self._closed:
             return
         self._closed = True
+        self._monitor.close()
         for process in self._processes.values():
             process.signal_tree(signal.SIGKILL)
         for process in self._processes.values():

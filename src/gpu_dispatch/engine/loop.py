@@ -358,12 +358,7 @@ class Loop:
             worker.set_status("restarting", time.monotonic())
         if self._timeline is not None:
             self._timeline.worker("worker_starting", action.slot)
-        try:
-            self._backend.start(action.slot, self._boot_for(action.slot))
-        except OSError as error:  # no descriptors, no memory, no processes left
-            text = f"the worker process could not be started: {error}"
-            worker.error = text
-            self._tell(told.WorkerDied(action.slot, text, ()))
+        self._backend.start(action.slot, self._boot_for(action.slot))
 
     def _send_tasks(self, action: do.SendTasks) -> None:
         items = self._items
