@@ -72,7 +72,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", _Formatter)
-        kwargs.setdefault("allow_abbrev", False)  # --out must not turn into --overwrite with a new release
+        kwargs.setdefault("allow_abbrev", False)  # what is short for one option today is short for two tomorrow
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:

@@ -54,7 +54,7 @@ class JsonLines:
             if self._fd is None:
                 return
             if self.path == STDOUT:
-                sys.stdout.flush()
+                _flush_stdout()
                 os.dup2(self._fd, 1)
             os.close(self._fd)
             self._fd = None
@@ -131,7 +131,12 @@ def _mend_last_line(fd: int) -> bool:
 
 def _private_stdout() -> int:
     """A descriptor of our own for what is stdout now; from here on stdout is stderr, for everybody else."""
-    sys.stdout.flush()
+    _flush_stdout()
     private = os.dup(1)
     os.dup2(2, 1)
     return private
+
+
+def _flush_stdout() -> None:
+    if sys.stdout is not None:  # a process may be started without one
+        sys.stdout.flush()

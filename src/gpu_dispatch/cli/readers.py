@@ -134,7 +134,7 @@ def take_field(items: Iterable[Any], name: str) -> Iterator[Any]:
 
 def _open(path: str) -> BufferedReader:
     is_stdin = path == STDIN
-    file = open(sys.stdin.fileno() if is_stdin else path, "rb", closefd=not is_stdin)  # noqa: SIM115 -- the caller's
+    file = open(0 if is_stdin else path, "rb", closefd=not is_stdin)  # noqa: SIM115 -- the caller's
     if file.peek(len(_BOM)).startswith(_BOM):
         file.read(len(_BOM))
     return file

@@ -66,7 +66,7 @@ def run_worker(arguments: argparse.Namespace) -> int:
     from gpu_dispatch.cli.views import choose_ui
 
     to_stdout = arguments.output == STDOUT
-    ui = choose_ui(arguments.ui, results_on_terminal=to_stdout and sys.stdout.isatty())
+    ui = choose_ui(arguments.ui, results_on_terminal=to_stdout and os.isatty(1))
     inputs = find_sources(arguments.inputs, arguments.as_, None if to_stdout else arguments.output)
     values = parse_setup(arguments.setup)
     with JsonLines(arguments.output, overwrite=arguments.overwrite, append=arguments.append) as output:
@@ -107,7 +107,7 @@ def _items(inputs: Inputs, arguments: argparse.Namespace) -> Iterator[Any]:
     from gpu_dispatch.cli.inputs import peek
     from gpu_dispatch.cli.readers import STDIN, take_field
 
-    if STDIN in arguments.inputs and sys.stdin.isatty():
+    if STDIN in arguments.inputs and os.isatty(0):
         _say("reading items from the terminal, one per line; end with Ctrl-D")
     items = inputs.items()
     return peek(take_field(items, arguments.field) if arguments.field is not None else items)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -31,7 +30,7 @@ def choose_ui(asked: str | None, *, results_on_terminal: bool) -> str:
         return asked
     if results_on_terminal:
         return "none"  # the results themselves show how far it has come
-    return "rich" if _draws(sys.stderr.fileno()) and find_spec("rich") is not None else "plain"
+    return "rich" if _draws(2) and find_spec("rich") is not None else "plain"
 
 
 def make_dispatcher(
