@@ -177,6 +177,7 @@ class LocalBackend:
             process.bury()
             process.close()
         self._processes.clear()
+        self._by_fd.clear()
         os.close(self._wake_read)
         os.close(self._wake_write)
 

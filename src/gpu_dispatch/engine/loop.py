@@ -99,6 +99,7 @@ class Loop:
         self._stopping = False
         self._ended: do.EndRun | None = None
         self._retired: dict[int, tuple[str, bool]] = {}
+        self._cleanup_failed: set[int] = set()
         self._life = self._turns()
         self._thread = threading.Thread(target=self._main, name="gpu-dispatch-loop", daemon=True)
         self._doors: dict[type, Callable[[int, Any], None]] = {
@@ -286,6 +287,7 @@ class Loop:
         self._tell(told.SetupRaised(slot, said.text, fatal=True))
 
     def _on_cleanup_failed(self, slot: int, said: CleanupFailed) -> None:
+        self._cleanup_failed.add(slot)
         self._stats.cleanup_failures += 1
         self._stats.workers[slot].error = said.error
 
@@ -335,13 +337,17 @@ class Loop:
         worker = self._stats.workers[slot]
         worker.pid = None
         if said.in_good_order:
-            worker.set_status("finished", time.monotonic())
+            worker.set_status("error" if slot in self._cleanup_failed else "finished", time.monotonic())
             if self._timeline is not None:
                 self._timeline.worker("worker_finished", slot)
             self._tell(told.WorkerFinished(slot))
             return
-        worker.set_status("restarting", time.monotonic())
-        worker.error = said.cause
+        if self._scheduler.slots[slot].is_cleaning_up:
+            self._on_cleanup_failed(slot, CleanupFailed(worker.gpu_id, said.cause))
+            worker.set_status("error", time.monotonic())
+        elif slot not in self._retired:  # a failed setup has said more than the death that follows it
+            worker.set_status("restarting", time.monotonic())
+            worker.error = said.cause
         if self._timeline is not None:
             self._timeline.worker("worker_died", slot, detail=said.cause)
         if self._announced is not None:
@@ -439,7 +445,7 @@ class Loop:
         if guard is not None:
             return MainGuardError(guard.partition("\n")[2])
         in_setup = all(in_setup for _, in_setup in self._retired.values()) and not self._feeding
-        failures = tuple((self._worker_ids[slot], text) for slot, (text, _) in self._retired.items())
+        failures = tuple((self._worker_ids[slot], text) for slot, (text, _) in sorted(self._retired.items()))
         head = "All workers failed during setup" if in_setup else "All workers failed; none is left to go on"
         body = "\n\n".join(f"[worker {worker_id}] {text.rstrip()}" for worker_id, text in failures)
         return AllWorkersFailed(f"{head}:\n{body}", failures)

@@ -50,5 +50,10 @@ class Slot:
         self.was_ready = False
 
     @property
+    def is_cleaning_up(self) -> bool:
+        """It was asked to finish, and may have been killed because that took too long."""
+        return self.phase is Phase.FINISHING or (self.phase is Phase.DYING and self.kill_reason == "cleanup")
+
+    @property
     def in_service(self) -> bool:
         return self.phase not in (Phase.GONE, Phase.RETIRED)

@@ -188,6 +188,7 @@ class BoardReader:
     def close(self) -> None:
         self._words.release()
         self._instants.release()
+        self._map.close()
 
 
 def read_records(page: memoryview, most: int | None = None) -> list[Record]:
