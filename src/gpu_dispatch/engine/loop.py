@@ -287,9 +287,12 @@ class Loop:
         self._tell(told.SetupRaised(slot, said.text, fatal=True))
 
     def _on_cleanup_failed(self, slot: int, said: CleanupFailed) -> None:
+        self._note_cleanup_failure(slot, said.error)
+
+    def _note_cleanup_failure(self, slot: int, text: str) -> None:
         self._cleanup_failed.add(slot)
         self._stats.cleanup_failures += 1
-        self._stats.workers[slot].error = said.error
+        self._stats.workers[slot].error = text
 
     def _on_started(self, slot: int, said: TaskStarted) -> None:
         if self._announced is not None and said.task_id in self._items and said.task_id not in self._announced:
@@ -343,7 +346,7 @@ class Loop:
             self._tell(told.WorkerFinished(slot))
             return
         if self._scheduler.slots[slot].is_cleaning_up:
-            self._on_cleanup_failed(slot, CleanupFailed(worker.gpu_id, said.cause))
+            self._note_cleanup_failure(slot, said.cause)
             worker.set_status("error", time.monotonic())
         elif slot not in self._retired:  # a failed setup has said more than the death that follows it
             worker.set_status("restarting", time.monotonic())
