@@ -7,12 +7,17 @@ import sys
 
 from ui_workers import Echo, SlowLoader
 
+from gpu_dispatch import Dispatcher
 from gpu_dispatch.ui import RichDispatcher
 
 
 def noise(task_id: int, result: object, worker_id: int) -> None:
     if task_id % 10 == 0:
         print(f"callback {task_id}")
+
+
+def noise_free(task_id: int, result: object, worker_id: int) -> None:
+    pass
 
 
 SCENARIOS = {
@@ -23,6 +28,9 @@ SCENARIOS = {
     ),
     "endless": lambda: RichDispatcher(Echo, [0, 1], refresh_rate=20).run(iter(lambda: 0.05, None)),
     "silent": lambda: RichDispatcher(SlowLoader, [0, 1], refresh_rate=20).run([0.02] * 60),
+    "tqdm": lambda: Dispatcher(Echo, [0, 1], progress="tqdm").run([0.02] * 60, noise_free),
+    "rich bars": lambda: Dispatcher(Echo, [0, 1], progress="rich").run([0.02] * 60, noise),
+    "plain": lambda: Dispatcher(Echo, [0, 1], progress="plain").run([0.02] * 60, noise_free),
     "blind": lambda: RichDispatcher(Echo, [0, 1], show_ui=False).run([0.02] * 20),
 }
 

@@ -112,8 +112,12 @@ def test_a_second_run_begins_anew_and_a_mistake_shows_nothing() -> None:
 
 def test_it_composes_a_dispatcher_and_is_none() -> None:
     assert not issubclass(RichDispatcher, Dispatcher)
-    missing = {name for name in dir(Dispatcher) if not name.startswith("_")} - set(dir(RichDispatcher))
-    assert not missing
+    dispatcher = RichDispatcher(Echo, [4, 5], show_ui=False)
+    for name in dir(Dispatcher):
+        assert name.startswith("_") or hasattr(dispatcher, name), name
+    assert dispatcher.worker_ids == (4, 5)
+    with pytest.raises(AttributeError):
+        dispatcher.no_such_thing  # noqa: B018
 
 
 @pytest.mark.parametrize("rate", [0, -4, float("nan"), "fast"])
@@ -249,6 +253,26 @@ def test_worker_output_that_is_let_through_cannot_tear_the_screen() -> None:
     lines = [*terminal.screen.history, *terminal.screen.screen()]
     assert sum(line == "worker was here" for line in lines) == 10
     assert not any("gpu_dispatch: running" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "last_line"),
+    [
+        ("tqdm", r"tasks: 100%\|█+\| 60/60 \["),
+        ("rich bars", r"━+ 100% 60/60 "),
+        ("plain", r"\[gpu_dispatch 0:00:0\d\] finished: 60 done, "),
+    ],
+)
+def test_a_plain_dispatcher_with_bars_leaves_just_the_last_one(scenario: str, last_line: str) -> None:
+    terminal = Terminal(scenario, 100, 30)
+    assert terminal.wait() == 0
+    lines = [line for line in (*terminal.screen.history, *terminal.screen.screen()) if line]
+    assert re.match(last_line, lines[-2])
+    assert lines[-1] == "end: 60 of 60, 0 failed"
+    assert scenario == "plain" or "GPU 1" in terminal.text
+    assert not any(line.startswith("GPU") for line in lines)
+    if scenario == "rich bars":
+        assert sum(line.startswith("callback") for line in lines) == 6
 
 
 def test_no_colour_when_none_is_wanted() -> None:

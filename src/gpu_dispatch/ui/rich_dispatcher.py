@@ -105,15 +105,17 @@ class RichDispatcher:
             finally:
                 await outcomes.aclose()  # type: ignore[attr-defined]
 
-    @property
-    def worker_ids(self) -> tuple[int, ...]:
-        return self._dispatcher.worker_ids
-
     def get_stats(self) -> dict[str, Any]:
         return self._dispatcher.get_stats()
 
     def shutdown(self) -> None:
         self._dispatcher.shutdown()
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a Dispatcher tells about itself, such as ``worker_ids``."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._dispatcher, name)
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:

@@ -37,6 +37,22 @@ class TqdmView:
         )
 
     def show(self, snapshot: Snapshot) -> None:
+        self._note(snapshot)
+        _advance(self._overall, settled(snapshot))
+        if self._is_terminal:
+            self._show_gpus(snapshot)
+
+    def close(self, snapshot: Snapshot | None) -> None:
+        for bar in self._gpus.values():
+            bar.close()
+        if self._overall is not None:
+            if snapshot is not None:
+                self._note(snapshot)
+                self._overall.n = settled(snapshot)
+            self._overall.close()  # draws it once more
+
+    def _note(self, snapshot: Snapshot) -> None:
+        """What stands beside the overall bar."""
         self._overall.total = snapshot.get("expected_total")
         trouble = {
             word: snapshot[key]
@@ -44,18 +60,6 @@ class TqdmView:
             if snapshot.get(key)
         }
         self._overall.set_postfix(trouble, refresh=False)
-        _advance(self._overall, settled(snapshot))
-        if self._is_terminal:
-            self._show_gpus(snapshot)
-
-    def close(self, snapshot: Snapshot | None) -> None:
-        if snapshot is not None and self._overall is not None:
-            self._overall.mininterval = 0
-            self.show(snapshot)
-        for bar in self._gpus.values():
-            bar.close()
-        if self._overall is not None:
-            self._overall.close()
 
     def _show_gpus(self, snapshot: Snapshot) -> None:
         room = shutil.get_terminal_size().lines - 2
