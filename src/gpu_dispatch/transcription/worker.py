@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ from gpu_dispatch.transcription.transcript import Segment, Transcript, Word, tid
 from gpu_dispatch.transcription.windows import WINDOW_S, Span, cut_evenly, in_batches, plan_windows
 from gpu_dispatch.worker import BaseWorker
 
-WINDOWS_PER_CALL_GPU = 16
-WINDOWS_PER_CALL_CPU = 8  # a CPU gains little from more, and the encoder's scratch memory (0.1 GB a window) costs
+_WINDOWS_ON_GPU = 16
+_WINDOWS_ON_CPU = 8  # a CPU gains little from more, and the encoder's scratch memory (0.1 GB a window) costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,7 @@ class TranscriptionWorker(BaseWorker):
         self._gpu_id = gpu_id
         self._job = job
         self._key = job.settings_key
-        default = WINDOWS_PER_CALL_CPU if self.device == "cpu" else WINDOWS_PER_CALL_GPU
-        self._windows_per_call = job.windows_per_call or default
+        self._windows_per_call = job.windows_per_call or windows_per_call([self.device])
         self.model_calls = 0
         self._engine: TranscriptionEngine = job.engine()
         self._engine.load(job.model.location, self.device, job.settings, job.cpu_threads)
@@ -176,7 +175,17 @@ class TranscriptionWorker(BaseWorker):
             language=heard[0].language if heard else self._job.settings.language,
             language_probability=heard[0].language_probability if heard else None,
         )
-        return Transcribed(prepared, transcript, processing_s)
+        return Transcribed(replace(prepared, sounds=()), transcript, processing_s)  # the sound is no longer needed
+
+
+def windows_per_call(devices: Iterable[str]) -> int:
+    """What a model on such devices is given at once."""
+    return _WINDOWS_ON_CPU if all(device == "cpu" for device in devices) else _WINDOWS_ON_GPU
+
+
+def windows_in(item: Prepared | AudioFile) -> int:
+    """How much of a batch a file takes up. Module level, because it travels to the workers by name."""
+    return len(item.spans) if isinstance(item, Prepared) else 1
 
 
 def write_outputs(
