@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from gpu_dispatch import devices
+from gpu_dispatch.assembly import Roster, assemble
 from gpu_dispatch.backends import travel
-from gpu_dispatch.backends.contract import Backend
-from gpu_dispatch.backends.inline import InlineBackend
-from gpu_dispatch.backends.local import LocalBackend
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.batching import Batching
 from gpu_dispatch.engine.run import Run
 from gpu_dispatch.errors import RunInProgress, UsageError
 from gpu_dispatch.observe.stats import RunStats, empty_snapshot
 from gpu_dispatch.options import Options, RetryPolicy, RunArguments
-from gpu_dispatch.protocol import Boot, Outcome
+from gpu_dispatch.protocol import Outcome
 from gpu_dispatch.runtime.main_module import refuse_run_during_import
-from gpu_dispatch.scheduling import SchedulerSettings
 from gpu_dispatch.worker import BaseWorker
 
 
@@ -56,13 +51,14 @@ class Dispatcher:
         backend: str = "local",
         cost: Callable[[Any], float] | None = None,
         setup_concurrency: int | None = None,
-        workers_per_gpu: int = 1,
+        workers_per_gpu: int | str = 1,
         gpus_per_worker: int = 1,
         batch_size: int | str | None = None,
         batch_wait: float = 0.0,
         batch_by: tuple[Callable[[Any], float], float] | None = None,
         io_threads: int = 4,
         is_oom: Callable[[BaseException], bool] | None = None,
+        speculate: bool = False,
         progress: str | None = None,
         window: int | None = None,
     ) -> None:
@@ -95,17 +91,18 @@ class Dispatcher:
             batch_by=batch_by,
             io_threads=io_threads,
             is_oom=is_oom,
+            speculate=speculate,
             window=window,
         )
-        self._grants = devices.resolve(
+        grants = devices.resolve(
             gpu_ids,
             {**os.environ, **self._options.env},
-            workers_per_gpu=workers_per_gpu,
+            workers_per_gpu=1 if workers_per_gpu == "auto" else int(workers_per_gpu),
             gpus_per_worker=gpus_per_worker,
             isolate=isolate,
         )
-        self._worker_ids = _worker_ids(self._grants, workers_per_gpu)
-        self._batching = Batching(self._worker_cls, self._options, len(self._grants))
+        self._roster = Roster(grants, one_per_gpu=workers_per_gpu == 1)
+        self._batching = Batching(self._worker_cls, self._options, len(grants))
         self._lock = threading.Lock()
         self._run: Run | None = None
         self._stats: RunStats | None = None
@@ -113,12 +110,14 @@ class Dispatcher:
     @property
     def worker_ids(self) -> tuple[int, ...]:
         """The numbers that callbacks get, one per worker."""
-        return self._worker_ids
+        return tuple(self._roster.worker_ids)
 
     @property
     def worker_gpus(self) -> dict[int, int | str]:
         """Which GPU each worker was given, as it was asked for."""
-        return {worker: grant.gpu_id for worker, grant in zip(self._worker_ids, self._grants, strict=True)}
+        return {
+            worker: grant.gpu_id for worker, grant in zip(self._roster.worker_ids, self._roster.grants, strict=True)
+        }
 
     def run(
         self,
@@ -237,105 +236,14 @@ class Dispatcher:
 
     def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
         refuse_run_during_import()
-        options = self._options
-        luggage = travel.pack(self._worker_cls, arguments.setup_kwargs)
         with self._lock:
             if self._run is not None and not self._run.over:
                 raise RunInProgress(
                     "this dispatcher is running: wait for its run() to return, or use a second Dispatcher"
                 )
-            workers = [
-                (worker_id, grant.gpu_id, grant.device)
-                for worker_id, grant in zip(self._worker_ids, self._grants, strict=True)
-            ]
-            stats = RunStats(workers, _expected_total(arguments), arguments.task_timeout)
-            log_dir = None if options.log_dir is None else Path(options.log_dir)
-            pump = OutputPump(suppress=options.suppress_worker_output, log_dir=log_dir)
-            stats.output = lambda: list(pump.recent)
-            stats.log_dir = None if log_dir is None else str(log_dir)
-            for worker in stats.workers:
-                path = pump.log_path(worker.worker_id)
-                worker.log_file = None if path is None else str(path)
-            backend = self._backend(pump, luggage)
-            self._run = Run(
-                arguments,
-                options,
-                _scheduler_settings(options, arguments, len(self._grants), self._batching.most_at_once),
-                backend,
-                stats,
-                self._worker_ids,
-                lambda slot: self._boot(slot, luggage, arguments),
-                devices.hint_for_setup_error,
-                lambda slot, learnt: self._batching.learn(self._grants[slot], learnt),
-            )
-            self._stats = stats
-            return self._run, pump
-
-    def _backend(self, pump: OutputPump, luggage: travel.Luggage) -> Backend:
-        if self._options.backend == "inline":
-            return InlineBackend(self._worker_cls)
-        return LocalBackend(
-            self._grants,
-            self._worker_ids,
-            self._options.env,
-            pump,
-            monitor=devices.DeviceMonitor(),
-            main_is_imported=luggage.main_is_imported,
-        )
-
-    def _boot(self, slot: int, luggage: travel.Luggage, arguments: RunArguments) -> Boot:
-        grant = self._grants[slot]
-        return Boot(
-            worker_id=self._worker_ids[slot],
-            gpu_id=grant.gpu_id,
-            device=grant.device,
-            seed=arguments.base_seed + slot,
-            base_seed=arguments.base_seed,
-            task_timeout=arguments.task_timeout,
-            sys_path=tuple(sys.path),
-            argv=tuple(sys.argv),
-            main_path=luggage.main_path,
-            main_name=luggage.main_name,
-            worker_cls=luggage.worker_cls,
-            setup_kwargs=luggage.setup_kwargs,
-            plan=self._batching.plan(
-                grant,
-                announce_starts=arguments.on_task_start is not None or arguments.on_progress is not None,
-            ),
-        )
-
-
-def _scheduler_settings(options: Options, arguments: RunArguments, slots: int, batch_size: int) -> SchedulerSettings:
-    return SchedulerSettings(
-        slots=slots,
-        retry=options.retry_policy,
-        max_restarts=options.max_restarts,
-        max_crashes=options.max_crashes,
-        task_timeout=arguments.task_timeout,
-        timeout_grace=options.timeout_grace,
-        setup_timeout=options.setup_timeout,
-        cleanup_timeout=options.cleanup_timeout,
-        setup_concurrency=options.setup_concurrency,
-        batch_size=batch_size,
-        fixed_window=options.window,
-    )
-
-
-def _worker_ids(grants: Sequence[devices.Grant], workers_per_gpu: int) -> tuple[int, ...]:
-    """The GPU's own number where that names one worker; the slot's number otherwise."""
-    ids = [grant.gpu_id for grant in grants]
-    if workers_per_gpu == 1 and all(isinstance(gpu_id, int) for gpu_id in ids):
-        return tuple(int(gpu_id) for gpu_id in ids)
-    return tuple(range(len(ids)))
-
-
-def _expected_total(arguments: RunArguments) -> int | None:
-    if arguments.total_tasks is not None:
-        return arguments.total_tasks
-    try:
-        return len(arguments.items)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+            run, pump = assemble(self._worker_cls, self._options, arguments, self._roster.copy(), self._batching)
+            self._run, self._stats = run, run.stats
+            return run, pump
 
 
 def in_order(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:

@@ -79,7 +79,7 @@ class Options:
     """How long an item will take, in any unit: the longest of the credit window goes first."""
     setup_concurrency: int | None = None
     """How many workers may load their model at once; ``None`` means all."""
-    workers_per_gpu: int = 1
+    workers_per_gpu: int | str = 1
     gpus_per_worker: int = 1
     batch_size: int | str | None = None
     """Tasks per ``process_batch`` call, or ``"auto"``. ``None``: auto if the worker defines it, else one by one."""
@@ -87,6 +87,8 @@ class Options:
     """Seconds to wait for a full batch; 0 takes what is there, so that the device never waits for company."""
     batch_by: tuple[Callable[[Any], float], float] | None = None
     """(cost of an item, budget of a batch): token or pixel buckets."""
+    speculate: bool = False
+    """Run the last tasks a second time on idle workers; the first answer counts."""
     io_threads: int = 4
     """Threads per worker for ``preprocess`` and as many for ``postprocess``."""
     is_oom: Callable[[BaseException], bool] | None = None
@@ -111,7 +113,8 @@ class Options:
             raise UsageError(f"cost must be a function of an item, got {self.cost!r}")
         if self.setup_concurrency is not None:
             _whole("setup_concurrency", self.setup_concurrency, least=1)
-        _whole("workers_per_gpu", self.workers_per_gpu, least=1)
+        if self.workers_per_gpu != "auto":
+            _whole("workers_per_gpu", self.workers_per_gpu, least=1)
         _whole("gpus_per_worker", self.gpus_per_worker, least=1)
         if self.batch_size is not None and self.batch_size != "auto":
             _whole("batch_size", self.batch_size, least=1)

@@ -90,6 +90,10 @@ class Backend(Protocol):
         """(ids of the tasks that run now, since when). From any thread."""
         ...
 
+    def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
+        """(used, total, held by the workers of these slots) of the device they share; ``None`` when nobody tells."""
+        ...
+
     def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
         """Until somebody says something, ``wake`` is called, or the time is up. Without ``read_results``, live
         workers are left to block on their writes: the callbacks are behind."""

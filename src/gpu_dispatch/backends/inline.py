@@ -61,6 +61,9 @@ class InlineBackend:
     def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
         return (), None
 
+    def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
+        return None
+
     def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
         """Nobody works while we wait, so work: run what one worker holds."""
         if not self._said:

@@ -156,6 +156,16 @@ class LocalBackend:
         except ValueError:  # closed between the two lines, by the loop
             return (), None
 
+    def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
+        physical = self._grants[slots[0]].physical
+        answer = self._monitor.memory(physical[0]) if physical else None
+        if answer is None:
+            return None
+        pids = {self._processes[slot].pid for slot in slots if slot in self._processes}
+        holders = [p for p in self._monitor.processes(physical[0]) or () if p.pid in pids]
+        ours = sum(p.used or 0 for p in holders) if holders else None
+        return (*answer, ours)
+
     def pid(self, slot: int) -> int | None:
         process = self._processes.get(slot)
         return None if process is None else process.pid

@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from gpu_dispatch.backends.contract import Backend, CannotStart, Died, ItemRefused, Said, TasksAnswered
+from gpu_dispatch.engine.auto_packing import AutoPacking
 from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
 from gpu_dispatch.engine.notices import (
     Draining,
@@ -75,6 +76,8 @@ class Loop:
         timeline: Timeline | None = None,
         explain_setup: Callable[[str], str | None] = lambda text: None,
         on_batch_size: Callable[[int, BatchSizeLearnt], None] = lambda slot, learnt: None,
+        packing: Callable[[Callable[[int], None], Callable[[int], None]], AutoPacking] | None = None,
+        add_slot: Callable[[int], None] = lambda like: None,
     ) -> None:
         self.notices = notices
         self.consumed_bytes = 0  # written by the delivering thread only
@@ -89,6 +92,8 @@ class Loop:
         self._timeline = timeline
         self._explain_setup = explain_setup
         self._on_batch_size = on_batch_size
+        self._packing = None if packing is None else packing(self._add_worker, self._remove_worker)
+        self._add_slot = add_slot
         self._items: dict[int, Any] = {}
         self._failures: dict[int, Failure] = {}  # of the input that is being handled
         self._answers: TasksAnswered | None = None  # likewise
@@ -180,6 +185,8 @@ class Loop:
                 wake_at = self._scheduler.wake_at
                 if wake_at is not None and wake_at <= time.monotonic():
                     self._tell(told.TimePassed())
+                if self._packing is not None and self._packing.look_at <= time.monotonic():
+                    self._packing.look(time.monotonic())
                 yield
             error = self._verdict()
         except BaseException as bug:
@@ -199,6 +206,9 @@ class Loop:
             return []
         if self._scheduler.wake_at is not None:
             timeout = max(0.0, self._scheduler.wake_at - time.monotonic())
+        if self._packing is not None:
+            until_look = max(0.0, self._packing.look_at - time.monotonic())
+            timeout = until_look if timeout is None else min(timeout, until_look)
         feeder = self._feeder
         if self._feeding and self._scheduler.wants_tasks:
             feeder.loop_is_hungry = True
@@ -207,6 +217,14 @@ class Loop:
         said = self._backend.wait(timeout, read_results=not self.paused)
         feeder.loop_is_hungry = False
         return said
+
+    def _add_worker(self, like: int) -> None:
+        """One more worker on the GPU of the slot ``like``."""
+        self._add_slot(like)
+        self._tell(told.SlotAdded())  # type: ignore[attr-defined]
+
+    def _remove_worker(self, slot: int) -> None:
+        self._tell(told.SlotRemoved(slot))  # type: ignore[attr-defined]
 
     def _tell(self, what: told.Input) -> None:
         for action in self._scheduler.handle(what, time.monotonic()):

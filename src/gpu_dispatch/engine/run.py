@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 from gpu_dispatch.backends.contract import Backend
 from gpu_dispatch.engine import notices as note
+from gpu_dispatch.engine.auto_packing import AutoPacking
 from gpu_dispatch.engine.credit import Credit
 from gpu_dispatch.engine.delivery import Delivery
 from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
@@ -35,6 +36,8 @@ class Run:
         boot_for: Callable[[int], Boot],
         explain_setup: Callable[[str], str | None],
         on_batch_size: Callable[[int, BatchSizeLearnt], None],
+        add_slot: Callable[[int], None],
+        gpu_of: list[int] | None = None,
     ) -> None:
         self.stats = stats
         self._arguments = arguments
@@ -64,6 +67,10 @@ class Run:
             timeline=timeline,
             explain_setup=explain_setup,
             on_batch_size=on_batch_size,
+            packing=None
+            if gpu_of is None
+            else lambda add, remove: AutoPacking(gpu_of, stats, backend.memory, add, remove),
+            add_slot=add_slot,
         )
         self._delivery = Delivery(arguments, stats, self._credit, self._on_callback_error)
         self._interrupts = Interrupts(self._drain, self._kill)

@@ -69,6 +69,11 @@ class RunStats:
         self.output: Callable[[], list[tuple[int, str]]] = list
         self.log_dir: str | None = None
 
+    def add_worker(self, worker_id: int, gpu_id: int | str, device: str, log_file: str | None = None) -> None:
+        worker = WorkerStats(worker_id, gpu_id, device, time.monotonic())
+        worker.log_file = log_file
+        self.workers.append(worker)
+
     # --- told by the delivering thread -----------------------------------------------------------------------
 
     def succeeded(self, slot: int, task_ids: Sequence[int], busy_s: Sequence[float]) -> None:

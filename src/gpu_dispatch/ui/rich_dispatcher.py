@@ -125,8 +125,7 @@ class RichDispatcher:
         from gpu_dispatch.ui.choose import choose_view
 
         dispatcher = self._dispatcher
-        grants = zip(dispatcher.worker_ids, dispatcher._grants, strict=True)
-        readings = Readings({worker_id: grant.physical for worker_id, grant in grants})
+        readings = Readings({worker_id: grant.physical for worker_id, grant in dispatcher.worker_grants.items()})
         last_run = dispatcher.get_stats()["start_time"]
 
         def snapshot() -> dict[str, Any] | None:
