@@ -115,9 +115,12 @@ class Dispatcher:
     @property
     def worker_gpus(self) -> dict[int, int | str]:
         """Which GPU each worker was given, as it was asked for."""
-        return {
-            worker: grant.gpu_id for worker, grant in zip(self._roster.worker_ids, self._roster.grants, strict=True)
-        }
+        return {worker: grant.gpu_id for worker, grant in self.worker_grants.items()}
+
+    @property
+    def worker_grants(self) -> dict[int, devices.Grant]:
+        """What each worker was given: its devices, environment and cores."""
+        return dict(zip(self._roster.worker_ids, self._roster.grants, strict=True))
 
     def run(
         self,
