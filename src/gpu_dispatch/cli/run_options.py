@@ -15,10 +15,12 @@ _DISPATCHER_OPTIONS = (
     "backend",
     "batch_size",
     "drain_timeout",
+    "gpus_per_worker",
     "io_threads",
     "log_dir",
     "queue_size",
     "retries",
+    "setup_concurrency",
     "setup_timeout",
     "workers_per_gpu",
 )
@@ -61,6 +63,8 @@ def _add_worker_options(group: Any) -> None:
         "--setup", action="append", default=[], metavar="KEY=VALUE", help="an argument of setup(), JSON or text"
     )
     group.add_argument("--workers-per-gpu", type=whole(1, "auto"), metavar="N", help="a number, or auto")
+    group.add_argument("--gpus-per-worker", type=whole(1), metavar="N", help="for models larger than a GPU")
+    group.add_argument("--setup-concurrency", type=whole(1), metavar="N", help="how many may be in setup() at once")
     group.add_argument(
         "--batch-size", type=whole(1, "auto"), metavar="N", help="for process_batch(); a number, or auto"
     )
