@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import io
 import os
 import pty
@@ -15,7 +17,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any
@@ -184,8 +186,8 @@ class Terminal:
             preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
         )
         self.text = ""
-        self.screen = TinyTerminal(width, height)
-        self.children: list[psutil.Process] = []
+        self._undecoded = b""
+        self._size = (width, height)
 
     def read_until(self, wanted: str, timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
@@ -193,8 +195,11 @@ class Terminal:
             assert time.monotonic() < deadline, f"no {wanted!r} in {self.text[-3000:]!r}"
             self._read(0.2)
 
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
+    def type_ctrl_c(self) -> None:
+        """Between two frames: at a Ctrl-C the kernel throws away what the terminal has not read yet."""
+        while not self.text.endswith("\x1b[?2026l"):
+            self._read(1.0)
+        os.write(self.master, b"\x03")
 
     def wait(self, timeout_s: float = 30.0) -> int:
         deadline = time.monotonic() + timeout_s
@@ -204,25 +209,44 @@ class Terminal:
         while self._read(0.1):
             pass
         assert termios.tcgetattr(self.slave) == self.settings, "the terminal's settings were changed"
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:  # the test has failed
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(10)
         os.close(self.slave)
         os.close(self.master)
-        self.screen.write(self.text)
-        return self.process.returncode
+
+    @functools.cached_property
+    def screen(self) -> TinyTerminal:
+        """How it looks in the end; fails on any sequence that is not the region's own."""
+        screen = TinyTerminal(*self._size)
+        screen.write(self.text)
+        return screen
 
     def _read(self, timeout_s: float) -> bool:
         if not select.select([self.master], [], [], timeout_s)[0]:
             return False
-        data = os.read(self.master, 65536)
-        # The emulator knows whole characters only.
-        self.pending = getattr(self, "pending", b"") + data
-        text = self.pending.decode("utf-8", "ignore")
-        if text.encode() == self.pending:
-            self.text, self.pending = self.text + text, b""
+        self._undecoded += os.read(self.master, 65536)
+        try:
+            self.text, self._undecoded = self.text + self._undecoded.decode(), b""
+        except UnicodeDecodeError:  # the rest of the character comes with the next piece
+            pass
         return True
 
 
-def test_in_a_terminal_there_is_a_dashboard_then_a_summary() -> None:
-    terminal = Terminal("short", 100, 30)
+OpenTerminal = Callable[..., Terminal]
+
+
+@pytest.fixture
+def open_terminal() -> Iterator[OpenTerminal]:
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **environ: stack.enter_context(contextlib.closing(Terminal(*args, **environ)))
+
+
+def test_in_a_terminal_there_is_a_dashboard_then_a_summary(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("short", 100, 30)
     assert terminal.wait() == 0
     assert "initializing" in terminal.text
     assert "running" in terminal.text
@@ -238,17 +262,19 @@ def test_in_a_terminal_there_is_a_dashboard_then_a_summary() -> None:
 
 
 @pytest.mark.parametrize("size", [(20, 10), (10, 4), (80, 24), (200, 60)], ids=str)
-def test_a_terminal_of_any_size_stays_sane_under_hostile_output(size: tuple[int, int]) -> None:
-    terminal = Terminal("noisy", *size)
-    assert terminal.wait() == 0  # (the emulator fails on any sequence that is not the region's own)
+def test_a_terminal_of_any_size_stays_sane_under_hostile_output(
+    size: tuple[int, int], open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("noisy", *size)
+    assert terminal.wait() == 0
     lines = [*terminal.screen.history, *terminal.screen.screen()]
     assert "end: 30 of 40, 10" in "".join(lines)
     assert not any("running" in line for line in lines)
     assert terminal.screen.cursor_visible
 
 
-def test_worker_output_that_is_let_through_cannot_tear_the_screen() -> None:
-    terminal = Terminal("noisy, let through", 80, 24)
+def test_worker_output_that_is_let_through_cannot_tear_the_screen(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("noisy, let through", 80, 24)
     assert terminal.wait() == 0
     lines = [*terminal.screen.history, *terminal.screen.screen()]
     assert sum(line == "worker was here" for line in lines) == 10
@@ -263,8 +289,10 @@ def test_worker_output_that_is_let_through_cannot_tear_the_screen() -> None:
         ("plain", r"\[gpu_dispatch 0:00:0\d\] finished: 60 done, "),
     ],
 )
-def test_a_plain_dispatcher_with_bars_leaves_just_the_last_one(scenario: str, last_line: str) -> None:
-    terminal = Terminal(scenario, 100, 30)
+def test_a_plain_dispatcher_with_bars_leaves_just_the_last_one(
+    scenario: str, last_line: str, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal(scenario, 100, 30)
     assert terminal.wait() == 0
     lines = [line for line in (*terminal.screen.history, *terminal.screen.screen()) if line]
     assert re.match(last_line, lines[-2])
@@ -275,27 +303,26 @@ def test_a_plain_dispatcher_with_bars_leaves_just_the_last_one(scenario: str, la
         assert sum(line.startswith("callback") for line in lines) == 6
 
 
-def test_no_colour_when_none_is_wanted() -> None:
-    terminal = Terminal("short", 80, 24, NO_COLOR="1")
+def test_no_colour_when_none_is_wanted(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("short", 80, 24, NO_COLOR="1")
     assert terminal.wait() == 0
     assert "\x1b[1m" in terminal.text  # bold is no colour
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m|\x1b\[[0-9;]*9[0-7]m", terminal.text)
 
 
-def test_a_dumb_terminal_gets_lines() -> None:
-    terminal = Terminal("short", 80, 24, TERM="dumb")
+def test_a_dumb_terminal_gets_lines(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("short", 80, 24, TERM="dumb")
     assert terminal.wait() == 0
     assert "\x1b" not in terminal.text
     assert "ready: GPU" in terminal.text
 
 
-def test_ctrl_c_restores_the_terminal_shows_the_summary_and_leaves_no_child() -> None:
-    terminal = Terminal("endless", 80, 24)
+def test_ctrl_c_restores_the_terminal_shows_the_summary_and_leaves_no_child(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("endless", 80, 24)
     terminal.read_until("processing")
-    time.sleep(0.5)
     children = psutil.Process(terminal.process.pid).children(recursive=True)
     assert len(children) == 2
-    terminal.type("\x03")
+    terminal.type_ctrl_c()
     code = terminal.wait()
     assert code in (-signal.SIGINT, 130)
     assert not [child for child in children if child.is_running()]
@@ -308,15 +335,15 @@ def test_ctrl_c_restores_the_terminal_shows_the_summary_and_leaves_no_child() ->
     assert terminal.screen.wraps
 
 
-def test_a_second_ctrl_c_restores_the_terminal_too() -> None:
-    terminal = Terminal("endless", 80, 24)
+def test_a_second_ctrl_c_restores_the_terminal_too(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("endless", 80, 24)
     terminal.read_until("processing")
-    terminal.type("\x03")
+    terminal.type_ctrl_c()
     time.sleep(0.02)
-    terminal.type("\x03")
+    os.write(terminal.master, b"\x03")
     assert terminal.wait() != 0
-    assert terminal.screen.cursor_visible
-    assert terminal.screen.wraps
+    assert terminal.text.rindex("\x1b[?25h") > terminal.text.rindex("\x1b[?25l")
+    assert terminal.text.rindex("\x1b[?7h") > terminal.text.rindex("\x1b[?7l")
 
 
 def run_job(scenario: str, tmp_path: Path, shell: str) -> tuple[str, subprocess.CompletedProcess[str]]:
@@ -355,8 +382,8 @@ def test_without_a_view_nothing_is_written(tmp_path: Path) -> None:
     assert done.stdout + done.stderr == ""
 
 
-def test_start_up_shows_each_workers_setup_with_its_time() -> None:
-    terminal = Terminal("short", 120, 30)
+def test_start_up_shows_each_workers_setup_with_its_time(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal("short", 120, 30)
     assert terminal.wait() == 0
     text = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", terminal.text)
     assert re.search(r"initializing\s+setup\s+\d+ms", text), "while it runs"
