@@ -401,7 +401,7 @@ class Loop:
         running, since = self._backend.running(action.slot)
         for task_id in running if self._announced is not None else ():
             self._on_started(action.slot, TaskStarted(task_id, self._worker_ids[action.slot]))
-        self._tell(told.WorkerPeeked(action.slot, running, since))
+        self._tell(told.WorkerPeeked(action.slot, running, since, unread=self.paused))
 
     def _retire(self, action: do.RetireSlot) -> None:
         worker = self._stats.workers[action.slot]

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 
-from gpu_dispatch.transport.board import Board
+from gpu_dispatch.transport.board import NEVER, Board
 
 
 class ActiveTasks:
@@ -16,17 +16,39 @@ class ActiveTasks:
         self._board = board
         self._running: dict[int, float] = {}
         self._lock = threading.Lock()
+        self._waiting = 0
+        self._stopped_at = 0.0
 
     def begin(self, task_ids: Iterable[int]) -> float:
         now = time.monotonic()
         with self._lock:
             for task_id in task_ids:
                 self._running[task_id] = now
-            self._board.start_many(self._running)
+            self._show()
         return now
 
     def end(self, task_ids: Iterable[int]) -> None:
         with self._lock:
             for task_id in task_ids:
                 self._running.pop(task_id, None)
-            self._board.start_many(self._running)
+            self._show()
+
+    def stop_clocks(self) -> None:
+        """A thread waits for the parent to read: until ``resume_clocks``, nobody's time counts."""
+        with self._lock:
+            self._waiting += 1
+            if self._waiting == 1:
+                self._stopped_at = time.monotonic()
+            self._show()
+
+    def resume_clocks(self) -> None:
+        with self._lock:
+            self._waiting -= 1
+            if not self._waiting:
+                waited_s = time.monotonic() - self._stopped_at
+                for task_id, since in self._running.items():
+                    self._running[task_id] = since + min(waited_s, max(0.0, self._stopped_at + waited_s - since))
+            self._show()
+
+    def _show(self) -> None:
+        self._board.start_many(dict.fromkeys(self._running, NEVER) if self._waiting else self._running)

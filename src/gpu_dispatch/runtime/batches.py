@@ -59,6 +59,7 @@ class BatchRunner:
         self._cost, self._budget = cost, budget
         self._held_over: Task | None = None  # taken, but too much for the budget of the last batch
         self._active = ActiveTasks(board)
+        outbox.stop_clocks, outbox.resume_clocks = self._active.stop_clocks, self._active.resume_clocks
         self._timer = SoftTimer(task_timeout)
         size = plan.batch_size or 1
         self._size = AutoBatchSize(size, plan.batch_ceiling) if plan.batch_auto else FixedBatchSize(size)

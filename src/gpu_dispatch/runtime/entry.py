@@ -117,7 +117,7 @@ def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: l
                 mailbox.deliver(message)
             elif isinstance(message, RecallTasks):
                 returned = tuple(mailbox.give_back(message.count))
-                outbox.flush()
+                outbox.flush_for_parent()
                 channel.send(TasksGivenBack(returned))
             elif isinstance(message, Finish):
                 mailbox.finish()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from gpu_dispatch.protocol import Failure, LargeResult
@@ -25,9 +26,15 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Two threads use it: the runner adds and flushes, the reader flushes when the parent asks."""
+    """Two threads use it: the runner adds and flushes, the reader flushes when the parent asks.
+
+    When callbacks are slow the parent stops reading, and whoever writes has to wait. That is not the time of the task
+    whose result it is: clocks are stopped before each wait of the runner.
+    """
 
     def __init__(self, channel: Sender, board: Board, packer: Packer) -> None:
+        self.stop_clocks: Callable[[], None] = board.stop_clock
+        self.resume_clocks: Callable[[], None] = lambda: None  # the next start sets a new instant
         self._packer = packer
         self._channel = channel
         self._board = board
@@ -38,34 +45,62 @@ class Outbox:
     def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
         """Hot. Raises WillNotPickle when the value cannot travel."""
         kind = type(value)
-        with self._lock:
+        if not self._lock.acquire(False):
+            self._wait_for_lock()
+        try:
             if (kind is int or kind is float) and self._board.add_number(task_id, busy_s, value):
                 return
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
-                self._flush()
-                self._channel.send(LargeResult(task_id, busy_s, packed))
+                self._flush(self._write)
+                self._write(self._channel.send, LargeResult(task_id, busy_s, packed))
             else:
                 self._add(task_id, busy_s, VALUE, packed)
+        finally:
+            self._lock.release()
 
     def fail(self, task_id: int, busy_s: float, failure: Failure) -> None:
-        with self._lock:
+        if not self._lock.acquire(False):
+            self._wait_for_lock()
+        try:
             self._add(task_id, busy_s, FAILURE, pickle.dumps(failure, protocol=5))
+        finally:
+            self._lock.release()
 
     def _add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> None:
         if self._board.add(task_id, busy_s, tag, data):
             return
-        self._flush()
+        self._flush(self._write)
         if not self._board.add(task_id, busy_s, tag, data):  # larger than the whole page
-            self._channel.send_frame(*self._board.frame_of(task_id, busy_s, tag, data))
+            self._write(self._channel.send_frame, *self._board.frame_of(task_id, busy_s, tag, data))
             self._board.sent()
 
     def flush(self) -> None:
-        with self._lock:
-            self._flush()
+        """By a thread that runs tasks, when it has none in hand, or starts the clock of the one it has again."""
+        if not self._lock.acquire(False):
+            self._wait_for_lock()
+        try:
+            self._flush(self._write)
+        finally:
+            self._lock.release()
 
-    def _flush(self) -> None:
+    def flush_for_parent(self) -> None:
+        """By the reader: the clocks of tasks that run meanwhile are none of its business."""
+        with self._lock:
+            self._flush(lambda write, *parts: write(*parts))
+
+    def _flush(self, do: Callable[..., None]) -> None:
         if self._board.has_records:
-            self._channel.send_frame(*self._board.frame())
+            do(self._channel.send_frame, *self._board.frame())
             self._board.sent()
         self.quiet_since = time.monotonic()
+
+    def _write(self, write: Callable[..., None], *parts: Any) -> None:
+        self.stop_clocks()
+        write(*parts)
+        self.resume_clocks()
+
+    def _wait_for_lock(self) -> None:
+        self.stop_clocks()
+        self._lock.acquire()
+        self.resume_clocks()

@@ -64,6 +64,8 @@ class TaskRunner:
                 if announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
                     announce(TaskStarted(task_id, worker.worker_id))
+                    started = monotonic()
+                    start(task_id, started)
                 try:
                     try:
                         if limit_s is not None:

@@ -67,6 +67,9 @@ class WorkerPeeked:
     slot: int
     running: tuple[int, ...]
     since: float | None
+    """``inf``: it is done with these, and waits for the parent to read the results."""
+    unread: bool = False
+    """The parent does not read what workers say at present: their silence means nothing."""
 
 
 @dataclass(frozen=True, slots=True)

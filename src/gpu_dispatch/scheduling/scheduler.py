@@ -28,6 +28,7 @@ from gpu_dispatch.scheduling.window import fair_share, stall_after_s, updated_me
 WORD_SLACK_S = 0.1
 """After the limit, the soft timeout has this long to end the task in its own words, before the parent says it timed
 out. Less, and a loaded machine turns soft timeouts into hard ones; more, and the word comes late."""
+NEVER = float("inf")
 UNRESPONSIVE_S = 10.0
 """A worker that holds tasks but starts none for this long is broken (stopped, or its reader is dead)."""
 KILL_PATIENCE_S = 5.0
@@ -170,9 +171,7 @@ class Scheduler:
             text = what.cause
             if reason == "setup":
                 text = f"setup did not finish within {self.settings.setup_timeout:g} s and was killed.\n{what.cause}"
-            self._leave_service_or_restart(
-                slot, text, in_setup=True, hopeless=reason == "setup" and not slot.was_ready
-            )
+            self._leave_service_or_restart(slot, text, in_setup=True, hopeless=reason == "setup" and not slot.was_ready)
             return
         if phase is Phase.FINISHING or reason in ("unneeded", "cleanup"):
             self._leave_service(slot, Phase.GONE)
@@ -184,7 +183,7 @@ class Scheduler:
             self._give_back([task for task in suspects if task not in condemned])
             self._give_back(bystanders)
             self._judge(slot, guilty, "timeout", f"{what.cause}", killed_worker=True)
-        elif reason in ("unresponsive", "poisoned"):
+        elif reason == "poisoned":
             self._give_back((*suspects, *bystanders))
         else:
             self._give_back(bystanders)
@@ -504,8 +503,10 @@ class Scheduler:
         slot = self.slots[what.slot]
         if slot.phase is not Phase.READY or not (slot.held or slot.overdue):
             return
-        if not what.running or what.since is None:
-            self._see_nothing_running(slot)
+        if not what.running or what.since is None or what.since == NEVER:
+            if what.unread:
+                slot.said_at = self._now
+            self._see_no_progress(slot, writing=bool(what.running))
             return
         check_at = self._see_stall(slot, what.running, what.since)
         timeout = self.settings.task_timeout
@@ -516,10 +517,12 @@ class Scheduler:
         if check_at is not None:
             self._wake_by(check_at)
 
-    def _see_nothing_running(self, slot: Slot) -> None:
+    def _see_no_progress(self, slot: Slot, *, writing: bool) -> None:
+        """It runs nothing, though it has tasks; or is stuck in the middle of writing a result."""
         quiet_s = self._now - slot.said_at
         if quiet_s >= UNRESPONSIVE_S:
-            self._kill(slot, "unresponsive", f"it holds {len(slot.held)} tasks and has started none for {quiet_s:.0f} s")
+            what = "is in the middle of writing a result" if writing else f"holds {len(slot.held)} tasks"
+            self._kill(slot, "unresponsive", f"it {what} and has said nothing for {quiet_s:.0f} s")
             return
         if len(slot.held) > 1 and not slot.recalling and quiet_s >= stall_after_s(slot.mean_s):
             self._recall(slot, 0)  # finished results may be waiting in it: ask for them
@@ -598,7 +601,7 @@ class Scheduler:
         """SIGKILL did not end it: uninterruptible sleep, usually a driver. Its GPU is lost for this run."""
         tasks = tuple(slot.held)
         self._empty(slot)
-        text = "the worker could not be killed (uninterruptible sleep in the kernel or driver); its GPU is out of service"
+        text = "the worker could not be killed (it sits in the kernel or a driver); its GPU is out of service"
         for task in tasks:
             self._settle_failure(slot.number, task, "error", "lost", text)
         self._out.append(do.RetireSlot(slot.number, text, False))

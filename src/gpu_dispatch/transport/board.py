@@ -4,10 +4,10 @@ Sending each tiny result at once would cost a system call per task; keeping resu
 lose them with the worker. So they are kept *here*: when a worker is killed at any instant, the parent reads what was
 finished, knows exactly which task was running, and charges only that one.
 
-    word 0   how many tasks are running (0: none)
+    word 0   twice the number of running tasks, plus the number of the list they are in (0 or 1)
     word 2   number of the flush that is being collected
     word 3   how many finished records the page holds
-    word 8…  for each running task: its id, and since when (monotonic seconds, as a double)
+    word 8…  two lists; for each running task: its id, and since when (monotonic seconds, as a double)
     page     records, each: tag, length, task id, busy seconds, then that many bytes
 
 A flush sends the page's records as one frame that carries the flush number. After a death, the page is read only if
@@ -31,7 +31,8 @@ from gpu_dispatch.transport.memory import create_memory_file
 RUNNING, FLUSHES, COUNT, FIRST = 0, 2, 3, 8
 MOST_RUNNING = 4096
 """Tasks that can be noted as running at once: a batch, and those in preprocessing."""
-PAGE_AT = 8 * (FIRST + 2 * MOST_RUNNING)
+LIST_WORDS = 2 * MOST_RUNNING
+PAGE_AT = 8 * (FIRST + 2 * LIST_WORDS)
 PAGE_BYTES = 1 << 16
 """How many bytes of finished results may wait. Results larger than this are sent at once."""
 
@@ -41,6 +42,9 @@ INT_RECORD = struct.Struct("<BIQdq")
 FLOAT_RECORD = struct.Struct("<BIQdd")
 VALUE, FAILURE, INT, FLOAT = range(4)
 """Tags: a pickled value, a pickled Failure; numbers are stored as they are: pickling costs more than they do."""
+
+NEVER = float("inf")
+"""The instant of a task whose clock stands still: it is done, and its result waits to be written."""
 
 Record = tuple[int, float, int, Any]
 """(task id, busy seconds, tag, bytes or number)"""
@@ -69,18 +73,24 @@ class Board:
         words = self._words
         self._instants[FIRST + 1] = now  # before the id: a reader must never see a new task with an old instant
         words[FIRST] = task_id
-        words[RUNNING] = 1
+        words[RUNNING] = 2  # one task, in the first list
+
+    def stop_clock(self) -> None:
+        """What runs now waits for the parent: its time does not count until the next start."""
+        self._instants[FIRST + 1] = NEVER
 
     def start_many(self, running: Mapping[int, float]) -> None:
         """Note that exactly these tasks run, each since its instant."""
         words, instants = self._words, self._instants
-        words[RUNNING] = 0  # never let a half-written list be believed
-        place = FIRST
+        # Into the list that is not in use, which then takes over in one store: a worker that is killed here has
+        # either the old tasks or the new ones running, never none.
+        other = 1 - (words[RUNNING] & 1)
+        first = place = FIRST + other * LIST_WORDS
         for task_id, since in islice(running.items(), MOST_RUNNING):
             instants[place + 1] = since
             words[place] = task_id
             place += 2
-        words[RUNNING] = (place - FIRST) // 2
+        words[RUNNING] = (place - first) | other
 
     def rest(self) -> None:
         """Nothing is running."""
@@ -172,8 +182,10 @@ class BoardReader:
         return tuple(task_id for task_id, instant in running.items() if instant == since), since
 
     def _read_running(self) -> dict[int, float]:
-        end = FIRST + 2 * min(self._words[RUNNING], MOST_RUNNING)
-        return dict(zip(self._words[FIRST:end:2], self._instants[FIRST + 1 : end : 2], strict=True))
+        running = self._words[RUNNING]
+        first = FIRST + (running & 1) * LIST_WORDS
+        end = first + min(running & ~1, LIST_WORDS)
+        return dict(zip(self._words[first:end:2], self._instants[first + 1 : end : 2], strict=True))
 
     def note_received(self, flush: int) -> None:
         self._received = flush
