@@ -33,7 +33,7 @@ def snapshot_of_a_run() -> dict[str, Any]:
         stats = dispatcher.get_stats()
         starting = ("initializing", "restarting")
         if any(gpu["restarts"] and gpu["status"] in starting for gpu in stats["gpu_status"].values()):
-            taken.update(Readings({}).added_to(stats))  # the last one stays
+            taken.update(Readings(dict).added_to(stats))  # the last one stays
 
     dispatcher.run(demo_items(TASKS), look, task_timeout=2.0, total_tasks=TASKS)
     if not taken:

@@ -94,6 +94,13 @@ def test_bars_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert "9,984 done" in err
 
 
+def test_a_closed_stderr_shows_nothing_and_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        for kind in ("tqdm", "rich", "plain"):
+            assert isinstance(start_progress(kind, lambda: FINISHED), NoProgress)
+
+
 def test_no_progress_does_nothing() -> None:
     assert isinstance(start_progress(None, lambda: 1 / 0), NoProgress)
 

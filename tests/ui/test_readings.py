@@ -34,7 +34,7 @@ def test_utilisation_and_memory_of_each_workers_gpu_are_shown(fake_nvml: Any) ->
     fake_nvml.set(0, used=1024, util=37)
     fake_nvml.set(1, used=20480, util=92)
     grants = resolve([0, 1], {})
-    readings = Readings({i: grant.physical for i, grant in enumerate(grants)})
+    readings = Readings(lambda: {i: grant.physical for i, grant in enumerate(grants)})
     stats = readings.added_to(snapshot(workers=2))
     readings.close()
     text = dashboard(stats, 120, 30).text()
@@ -43,13 +43,13 @@ def test_utilisation_and_memory_of_each_workers_gpu_are_shown(fake_nvml: Any) ->
 
 
 def test_without_known_devices_there_are_no_columns_for_them() -> None:
-    stats = Readings({0: ()}).added_to(snapshot(workers=1))
+    stats = Readings(lambda: {0: ()}).added_to(snapshot(workers=1))
     assert stats["devices"] == {}
     assert stats["rss_bytes"] > 1_000_000
     assert "util" not in dashboard(stats, 200, 30).text()
 
 
 def test_devices_are_not_asked_for_every_frame() -> None:
-    readings = Readings({})
+    readings = Readings(dict)
     first = readings.added_to(snapshot())
     assert readings.added_to(snapshot())["devices"] is first["devices"]

@@ -42,7 +42,7 @@ class Capture:
         console_file = self._console.file
         proxies: dict[int, CapturedStream] = {}
         for stream in (sys.stdout, sys.stderr, console_file):
-            if _is_terminal(stream):
+            if is_terminal(stream):
                 proxies.setdefault(id(stream), CapturedStream(stream, self))
         for name in ("stdout", "stderr"):
             proxy = proxies.get(id(getattr(sys, name)))
@@ -127,7 +127,8 @@ class CapturedStream:
         return getattr(self._stream, name)
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody looks at what is written there; also for streams that are closed, or ``None``."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError, OSError):  # None, closed, or no file at all

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from gpu_dispatch.ui.capture import is_terminal
 from gpu_dispatch.ui.cells import Palette
 from gpu_dispatch.ui.live_view import LiveView
 from gpu_dispatch.ui.notebook_view import NotebookView, in_notebook
@@ -26,7 +27,7 @@ def choose_view(console: Console | None) -> View:
             return NotebookView()
         console = Console()
         # FORCE_COLOR makes Rich call a pipe a terminal: colours may be wanted there, a moving cursor never is.
-        moves_cursor = console.is_interactive and _is_terminal()
+        moves_cursor = console.is_interactive and is_terminal(sys.stdout)
     else:
         moves_cursor = console.is_interactive
     if moves_cursor:
@@ -41,10 +42,3 @@ def plain_dashboard(console: Console) -> PlainView:
         return "\n".join(palette.write(line).rstrip() for line in summary(snapshot, console.width, frames=False).lines)
 
     return PlainView(console.file, ending)
-
-
-def _is_terminal() -> bool:
-    try:
-        return sys.stdout.isatty()
-    except (AttributeError, ValueError):
-        return False

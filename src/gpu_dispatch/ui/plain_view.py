@@ -1,7 +1,9 @@
 """The plain view: a line every few seconds, for pipes, log files and terminals without cursor movement.
 
-[gpu_dispatch 0:00:02] ready: GPU 0 (setup 1.6s), GPU 1 (setup 1.7s)
-[gpu_dispatch 0:00:05] running: 512/10,000 (5%), 509 done, 3 failed, 102/s, ETA 0:01:32; 3 processing, 1 idle
+    [gpu_dispatch 0:00:02] ready: GPU 0 (setup 1.6s), GPU 1 (setup 1.7s)
+    [gpu_dispatch 0:00:05] running: 512/10,000 (5%), 509 done, 3 failed, 102/s, ETA 0:01:32; 3 processing, 1 idle
+
+Nothing here needs Rich.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class PlainView:
         self._ending = ending or (lambda snapshot: f"{_head(snapshot)} {sentence(snapshot)}")
         self._now = now
         self._known: dict[object, tuple[object, ...]] = {}
-        self._told: object = None
+        self._told: tuple[object, ...] = (None,)
         self._told_at = float("-inf")
         self._news_at = float("-inf")
 
@@ -48,9 +50,9 @@ class PlainView:
                 self._news_at = now
                 self._write(f"{_head(snapshot)} {line}")
         state = (snapshot.get("state"), settled(snapshot), snapshot.get("restarts"))
-        first_or_new_state = self._told is None or state[0] != self._told[0]  # type: ignore[index]
+        is_new_state = state[0] != self._told[0]
         wait_s = _LINE_EVERY_S if state != self._told else _QUIET_LINE_EVERY_S
-        if snapshot.get("state") != "new" and (first_or_new_state or now - self._told_at >= wait_s):
+        if snapshot.get("state") != "new" and (is_new_state or now - self._told_at >= wait_s):
             self._told, self._told_at = state, now
             self._write(f"{_head(snapshot)} {progress_line(snapshot)}")
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import IO
 
 from gpu_dispatch.errors import UsageError
+from gpu_dispatch.ui.capture import is_terminal
 from gpu_dispatch.ui.plain_view import PlainView
 from gpu_dispatch.ui.view import View
 from gpu_dispatch.ui.watch import GetStats, Watch
@@ -39,9 +40,10 @@ def start_progress(
 ) -> Watch | NoProgress:
     """Show the run that ``get_stats`` tells of until ``close()`` is called."""
     check_progress(kind)
-    if kind is None:
+    stream = stream or sys.stderr
+    if kind is None or stream is None:  # Python has no stderr when it was started with a closed one
         return NoProgress()
-    return Watch(_view(kind, stream or sys.stderr), get_stats, refresh_rate=refresh_rate).__enter__()
+    return Watch(_view(kind, stream), get_stats, refresh_rate=refresh_rate).__enter__()
 
 
 def _view(kind: str, stream: IO[str]) -> View:
@@ -56,6 +58,6 @@ def _view(kind: str, stream: IO[str]) -> View:
         from gpu_dispatch.ui.panels.bars import bars, last_bar
 
         console = Console(file=stream)
-        if console.is_interactive and stream.isatty():
+        if console.is_interactive and is_terminal(stream):
             return LiveView(console, bars, last_bar)
     return PlainView(stream)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpu_dispatch.devices import Device, DeviceMonitor
@@ -16,10 +16,10 @@ _READ_EVERY_S = 1.0
 
 
 class Readings:
-    """``devices``: what each worker runs on; nothing for those whose device is not known on this machine."""
+    """``devices()``: what each worker runs on at the moment; nothing where the device is not known on this machine."""
 
-    def __init__(self, devices: Mapping[int, Sequence[Device]]) -> None:
-        self._devices = {worker_id: found for worker_id, found in devices.items() if found}
+    def __init__(self, devices: Callable[[], Mapping[int, Sequence[Device]]]) -> None:
+        self._devices = devices
         self._monitor = DeviceMonitor()
         self._read_at = float("-inf")
         self._extra: dict[str, Any] = {}
@@ -29,7 +29,7 @@ class Readings:
         now = time.monotonic()
         if now - self._read_at >= _READ_EVERY_S:
             self._read_at = now
-            loads = {worker_id: self._load(found) for worker_id, found in self._devices.items()}
+            loads = {worker_id: self._load(found) for worker_id, found in self._devices().items()}
             self._extra = {
                 "rss_bytes": resident_memory(),
                 "devices": {worker_id: load for worker_id, load in loads.items() if load},

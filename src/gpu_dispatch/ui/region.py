@@ -1,7 +1,7 @@
 """The region: lines at the bottom of a terminal that are redrawn in place, while text scrolls by above them.
 
-    print_above(text)  ──►  text that scrolls          (what the user's callbacks print)
-    draw(lines)        ──►  ╭─ the region ─╮           (rewritten where it changed, in one write)
+    draw(lines, above=text)  ──►  text that scrolls by      (what the user's callbacks print)
+                                  ╭─ the region ─╮          (rewritten where it changed; all in one write)
 
 Why not ``rich.live.Live``: it erases every line before it draws it anew, which flickers when the terminal gets a
 frame in two pieces; it loses count of its rows when a narrower terminal rewraps them; and it draws a whole frame

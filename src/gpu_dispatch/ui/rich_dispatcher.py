@@ -73,7 +73,7 @@ class RichDispatcher:
         with self._watching():
             return self._dispatcher.run(
                 generator,
-                on_success or _ignore,
+                _ignore if on_success is None else on_success,
                 on_error=on_error,
                 on_timeout=on_timeout,
                 on_setup_fail=on_setup_fail,
@@ -125,7 +125,7 @@ class RichDispatcher:
         from gpu_dispatch.ui.choose import choose_view
 
         dispatcher = self._dispatcher
-        readings = Readings({worker_id: grant.physical for worker_id, grant in dispatcher.worker_grants.items()})
+        readings = Readings(lambda: {worker: grant.physical for worker, grant in dispatcher.worker_grants.items()})
         last_run = dispatcher.get_stats()["start_time"]
 
         def snapshot() -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
+from gpu_dispatch.ui.capture import is_terminal
 from gpu_dispatch.ui.sanitise import one_line
 from gpu_dispatch.ui.snapshot import Snapshot, label, settled
 
@@ -26,7 +27,7 @@ _Bar.set_lock(threading.RLock())
 class TqdmView:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._is_terminal = stream.isatty()
+        self._is_terminal = is_terminal(stream)
         self._overall: Any = None
         self._gpus: dict[object, Any] = {}
 
