@@ -74,8 +74,8 @@ class Terminated(SystemExit, KeyboardInterrupt):
     what Slurm and container runtimes expect of a process that obeyed a SIGTERM.
     """
 
-    def __init__(self) -> None:
-        super().__init__(143)
+    def __init__(self, code: int = 143) -> None:
+        super().__init__(code)
 
 
 class ErrorReport(str):

@@ -39,6 +39,10 @@ class RetryPolicy:
         unknown = set(self.on) - {"error", "timeout", "crash"}
         if unknown:
             raise UsageError(f"RetryPolicy(on=...) knows 'error', 'timeout' and 'crash', not {sorted(unknown)}")
+        if not isinstance(self.exceptions, tuple | list) or not all(map(_names_exceptions, self.exceptions)):
+            raise UsageError(
+                f"RetryPolicy(exceptions=...) takes a tuple of exception classes or names, got {self.exceptions!r}"
+            )
 
     def allows(self, kind: str, type_names: tuple[str, ...], attempt: int) -> bool:
         """Whether a task that failed on its ``attempt``-th try may be tried once more."""
@@ -52,6 +56,10 @@ class RetryPolicy:
     def delay_s(self, attempt: int) -> float:
         """How long to wait after the ``attempt``-th try failed."""
         return min(self.backoff_s * 2.0 ** (attempt - 1), self.max_backoff_s)
+
+
+def _names_exceptions(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, type) and issubclass(value, BaseException))
 
 
 def qualified_name(cls: type) -> str:
@@ -107,6 +115,11 @@ class Options:
             _seconds("setup_timeout", self.setup_timeout)
         _seconds("drain_timeout", self.drain_timeout, zero=True)
         _seconds("cleanup_timeout", self.cleanup_timeout)
+        for name in ("suppress_worker_output", "isolate"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.log_dir is not None and not isinstance(self.log_dir, str | PathLike):
+            raise UsageError(f"log_dir must be a path, got {self.log_dir!r}")
         if self.window is not None:
             _whole("window", self.window, least=1)
         if self.cost is not None and not callable(self.cost):
