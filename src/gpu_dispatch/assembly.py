@@ -12,6 +12,7 @@ from pathlib import Path
 from gpu_dispatch import devices
 from gpu_dispatch.backends import travel
 from gpu_dispatch.backends.contract import Backend
+from gpu_dispatch.backends.descriptors import ensure_descriptors
 from gpu_dispatch.backends.inline import InlineBackend
 from gpu_dispatch.backends.local import LocalBackend
 from gpu_dispatch.backends.output import OutputPump
@@ -60,6 +61,8 @@ def assemble(
 ) -> tuple[Run, OutputPump]:
     """A run that is ready to start. Nothing is started, but what workers print has somewhere to go."""
     luggage = travel.pack(worker_cls, arguments.setup_kwargs)
+    if options.backend == "local":
+        ensure_descriptors(len(roster))
     stats = RunStats((), _expected_total(arguments), arguments.task_timeout)
     log_dir = None if options.log_dir is None else Path(options.log_dir)
     pump = OutputPump(suppress=options.suppress_worker_output, log_dir=log_dir)
