@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpu_dispatch.cli import entry, main
-from gpu_dispatch.errors import AllWorkersFailed, Terminated, UsageError
+from gpu_dispatch.errors import AllWorkersFailed, InternalError, Terminated, UsageError
 
 
 def cli(*words: str, **more) -> subprocess.CompletedProcess[str]:
@@ -113,6 +113,15 @@ def test_what_a_command_raises_becomes_an_exit_code(capsys, monkeypatch, raised,
     monkeypatch.setattr(entry, "_dispatch", fail)
     assert main([]) == code
     assert capsys.readouterr().err == said
+
+
+def test_a_bug_of_ours_comes_with_its_traceback(capsys, monkeypatch):
+    def fail(arguments: list[str]) -> int:
+        raise InternalError("gpu_dispatch has a bug")
+
+    monkeypatch.setattr(entry, "_dispatch", fail)
+    assert main([]) == 1
+    assert capsys.readouterr().err.startswith("Traceback")
 
 
 def test_a_bug_is_not_dressed_up_as_a_mistake(monkeypatch):

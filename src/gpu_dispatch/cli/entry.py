@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gpu_dispatch import __version__
-from gpu_dispatch.errors import GPUDispatchError, Terminated, UsageError
+from gpu_dispatch.errors import GPUDispatchError, InternalError, Terminated, UsageError
 
 PROGRAM = "gpu-dispatch"
 
@@ -115,7 +115,7 @@ def run_command_line(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (GPUDispatchError, OSError) as error:
-        if wants_traceback:
+        if wants_traceback or isinstance(error, InternalError):  # a bug of ours is not the user's mistake
             traceback.print_exc()
         print(f"{PROGRAM}: error: {_one_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
