@@ -94,7 +94,7 @@ class _InlineWorker:
         self._boot = boot
         self._worker = worker
         self._said = said
-        self._board_fd, self._arena_fd = create_board_file(), create_arena_file()
+        self._board_fd, self._arena_fd = create_board_file(), create_arena_file(0)
         self._board = Board(self._board_fd)
         self._arena = ArenaReader(self._arena_fd)
         self._mailbox = Mailbox(self._arena, in_batches=in_batches(boot, worker))

@@ -57,6 +57,10 @@ MOST_UNDELIVERED_BYTES = 64 << 20
 """Results read and not delivered. Less would let workers idle behind a callback that is slow only now and then."""
 LAST_ITEM_S = 0.2
 """How long a stopped run waits for an item that the feeder is pulling at that moment."""
+LAST_ITEM_OF_SHUTDOWN_S = 1.0
+"""The same after ``shutdown()``, where that item is still to be processed."""
+LISTEN_S = 0.05
+"""How late a start may be told to those who listen. Tasks shorter than this are told with their results."""
 
 GUARD_MARK = "no __main__ guard"
 
@@ -100,6 +104,8 @@ class Loop:
         self._next_id = 0
         self._posts: deque[Callable[[], None]] = deque()
         self._feeding = False
+        self._closing_at: float | None = None  # when to stop waiting for the item that is being pulled
+        self._listen_at = 0.0
         self._input_over = False
         self._stopping = False
         self._ended: do.EndRun | None = None
@@ -152,7 +158,7 @@ class Loop:
 
     def stop_pulling(self) -> None:
         """Pull no more items; everything already pulled is settled, then the run ends."""
-        self._post(self._end_input)
+        self._post(self._close_input)
 
     def stop(self, drain_s: float, reason: str, *, say_so: bool = False) -> None:
         """Cancel what has not begun; what runs has ``drain_s`` seconds. Again, with less, hurries it."""
@@ -182,6 +188,8 @@ class Loop:
                 self._take_items()
                 for slot, said in self._wait():
                     self._doors[type(said)](slot, said)
+                if self._is_listening and self._listen_at <= time.monotonic():
+                    self._look_for_starts()
                 wake_at = self._scheduler.wake_at
                 if wake_at is not None and wake_at <= time.monotonic():
                     self._tell(told.TimePassed())
@@ -209,6 +217,12 @@ class Loop:
         if self._packing is not None:
             until_look = max(0.0, self._packing.look_at - time.monotonic())
             timeout = until_look if timeout is None else min(timeout, until_look)
+        if self._is_listening and self._scheduler.in_flight:
+            until_look = max(0.0, self._listen_at - time.monotonic())
+            timeout = until_look if timeout is None else min(timeout, until_look)
+        if self._closing_at is not None and not self._scheduler.unsettled:
+            until_closed = max(0.0, self._closing_at - time.monotonic())
+            timeout = until_closed if timeout is None else min(timeout, until_closed)
         feeder = self._feeder
         if self._feeding and self._scheduler.wants_tasks:
             feeder.loop_is_hungry = True
@@ -239,6 +253,8 @@ class Loop:
             self._submit(items)
         if exhausted and not self._feeder.has_items:
             self._end_input()
+        elif self._closing_at is not None and not self._scheduler.unsettled and self._closing_at <= time.monotonic():
+            self._end_input()  # the iterable blocks: whatever it was about to give is left with it
 
     def _submit(self, items: list[Any]) -> None:
         first = self._next_id
@@ -254,9 +270,18 @@ class Loop:
             self._timeline.queued(ids)
         self._tell(told.TasksSubmitted(ids, costs))
 
+    def _close_input(self) -> None:
+        """Pull no more; but an item that is being pulled right now is taken, and will be told of."""
+        if not self._feeding:
+            self._end_input()
+        elif self._closing_at is None:
+            self._closing_at = time.monotonic() + LAST_ITEM_OF_SHUTDOWN_S
+            self._feeder.stop()
+
     def _end_input(self) -> None:
         if self._input_over:
             return
+        self._closing_at = None
         self._feeder.stop()
         leftover = self._feeder.take()
         self._input_over = True
@@ -274,10 +299,8 @@ class Loop:
             what = f"waiting up to {drain_s:g} s for {running} running task{'s' if running != 1 else ''}"
             if say_so:
                 self.notices.put(Draining(f"gpu_dispatch: {reason}; {what}. Interrupt again to kill at once."))
-        self._feeder.stop()
+        self._feeder.stop()  # the item that it is pulling is taken when it comes, or at the end
         self._tell(told.StopAsked(time.monotonic() + drain_s, reason))
-        if self._feeding and not self._input_over:
-            self._end_input()
 
     # --- said by workers -----------------------------------------------------------------------------------
 
@@ -288,7 +311,7 @@ class Loop:
         self._stats.state = "draining" if self._stopping else "running"
         if self._timeline is not None:
             self._timeline.worker("worker_ready", slot, duration_s=said.setup_s)
-        if not self._feeding and not self._stopping:
+        if not self._feeding and not self._stopping and not self._input_over:
             self._feeding = True
             self._feeder.start()
         self._tell(told.WorkerReady(slot))
@@ -319,8 +342,20 @@ class Loop:
         if self._timeline is not None:
             self._timeline.started((said.task_id,), slot)
 
+    @property
+    def _is_listening(self) -> bool:
+        return self._announced is not None or self._timeline is not None
+
+    def _look_for_starts(self) -> None:
+        """A task that starts right behind another is not announced by its worker: that would cost tiny tasks too much.
+        If it turns out not to be tiny, it is seen here."""
+        self._listen_at = time.monotonic() + LISTEN_S
+        for slot, worker_id in enumerate(self._worker_ids):
+            for task_id in self._backend.running(slot)[0]:
+                self._on_started(slot, TaskStarted(task_id, worker_id))
+
     def _on_answered(self, slot: int, said: TasksAnswered) -> None:
-        if self._announced is not None or self._timeline is not None:
+        if self._is_listening:
             self._announce((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
         if said.task_ids:
             self._answers = said
