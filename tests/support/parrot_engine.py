@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpu_dispatch.transcription import EngineError, Heard, Segment, TranscriptionSettings, Window
 
@@ -25,6 +26,9 @@ class ParrotEngine:
     def transcribe(self, windows: Sequence[Window]) -> list[Heard]:
         if self._model == "slow":
             time.sleep(1.0)
+        if self._model == "endless":
+            Path("listening").touch()
+            time.sleep(60.0)
         if self._model == "deadly" and any(window.duration_s == 3.0 for window in windows):
             os.kill(os.getpid(), signal.SIGKILL)
         return [Heard((Segment(0.0, w.duration_s, f" {len(w.sound)} samples"),), "en", 0.9) for w in windows]

@@ -43,6 +43,19 @@ def test_no_segment_lasts_longer_than_its_window(scripted_model):
     assert heard.segments[0].end == 1.0
 
 
+def test_where_the_model_stops_early_it_is_asked_for_the_rest(scripted_model):
+    """This one stops after 2.5 s, whatever follows; a real one does it now and then, after a full stop."""
+    engine = loaded(scripted_model)
+
+    heard = engine.transcribe([window(engine, seconds=6.2), window(engine, seconds=3.0), window(engine, seconds=4.0)])
+
+    assert [[(s.start, s.end) for s in each.segments] for each in heard] == [
+        [(0.0, 2.5), (2.5, 5.0), (5.0, 6.2)],
+        [(0.0, 2.5)],  # half a second is no voice
+        [(0.0, 2.5), (2.5, 4.0)],
+    ]
+
+
 def test_windows_of_different_length_share_a_batch_and_keep_their_order(random_model):
     engine = loaded(random_model)
     windows = [window(engine, seconds=s, pitch=100.0 * s, source=n) for n, s in enumerate((0.3, 2.0, 30.0, 7.5, 1.0))]

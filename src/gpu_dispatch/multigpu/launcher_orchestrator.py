@@ -125,7 +125,7 @@ class LauncherOrchestrator:
             windows_per_call=batch_size,
             cpu_threads=cpu_threads,
         )
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
+        _make_folder(Path(output_dir))
         sweep_parts(Path(output_dir))
         workload = plan_workload(files, root, job, overwrite=overwrite, checksum=checksum)
         shown = _Shown(show_progress, show_summary)
@@ -247,6 +247,13 @@ class LauncherOrchestrator:
         if code in (130, 143):
             print("run it again to go on: what is done is not done twice", file=sys.stderr)
         return Launched(code, balancer.get_summary_stats())
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the output folder {path} cannot be made: {error.strerror}") from error
 
 
 @contextmanager

@@ -22,6 +22,9 @@ class Word:
     """With the space before it, as the model writes it: joining the words of a segment gives its text."""
     probability: float | None = None
 
+    def later(self, by_s: float) -> Word:
+        return replace(self, start=round(self.start + by_s, 3), end=round(self.end + by_s, 3))
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -34,6 +37,10 @@ class Segment:
     """``None`` when word timestamps were not asked for."""
     avg_logprob: float | None = None
     no_speech_prob: float | None = None
+
+    def later(self, by_s: float) -> Segment:
+        words = self.words and tuple(word.later(by_s) for word in self.words)
+        return replace(self, start=round(self.start + by_s, 3), end=round(self.end + by_s, 3), words=words)
 
 
 @dataclass(frozen=True, slots=True)

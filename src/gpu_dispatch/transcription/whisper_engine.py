@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpu_dispatch.transcription.engine import EngineError, Heard, PreparedModel, Window
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _FRAMES = 3000  # of 10 ms: what the encoder was trained on. Shorter input is faster, and repeats itself: measured
 _MOST_TOKENS = 224  # half of Whisper's context, for 30 s; what is longer is a loop
 _LOOPING = 2.4  # zlib makes so much of ordinary text at best; OpenAI's threshold
+_SHORTEST_TAIL_S = 1.0  # less than that after the last words is the padding of the voice detector, and no voice
 _SILENT_PROB, _SILENT_LOGPROB = 0.6, -1.0  # OpenAI's: unsure of the words and fairly sure that there are none
 
 
@@ -66,28 +68,43 @@ class FasterWhisperEngine:
         return features[..., :_FRAMES]
 
     def transcribe(self, windows: Sequence[Window]) -> list[Heard]:
-        features = _stacked([window.sound for window in windows])
-        encoded = self._model.encode(features)
-        languages = self._languages(windows, encoded)
-        found = self._generate(encoded, [language for language, _ in languages])
-        looping = [i for i, result in enumerate(found) if self._ratio(result, languages[i][0]) > _LOOPING]
-        if looping:
-            again = self._model.encode(features[looping])
-            retried = self._generate(again, [languages[i][0] for i in looping], no_repeat_ngram_size=3)
-            for i, result in zip(looping, retried, strict=True):
-                found[i] = result
-        segments = [
-            self._segments(window, result, language)
-            for window, result, (language, _) in zip(windows, found, languages, strict=True)
-        ]
-        if self._settings.word_timestamps:
-            segments = self._aligned(windows, segments, encoded, [language for language, _ in languages])
-        return [
-            Heard(tuple(segment for segment, _ in pairs), language, probability)
-            for pairs, (language, probability) in zip(segments, languages, strict=True)
-        ]
+        """One call of the model; a second one for those windows of which it has left out the end."""
+        answers, until = self._hear(windows)
+        parts = list(zip(range(len(windows)), [0.0] * len(windows), windows, until, strict=True))
+        while tails := [_tail(answers, *part) for part in parts if _stopped_early(*part)]:
+            more, until = self._hear([window for _, _, window in tails])
+            for (i, begins, _), heard in zip(tails, more, strict=True):
+                later = tuple(segment.later(begins) for segment in heard.segments)
+                answers[i] = replace(answers[i], segments=answers[i].segments + later)
+            parts = [(*tail, cut) for tail, cut in zip(tails, until, strict=True)]
+        return answers
 
     # --- the steps ------------------------------------------------------------------------------------------
+
+    def _hear(self, windows: Sequence[Window]) -> tuple[list[Heard], list[float]]:
+        """What is heard, and for each window the second at which the model stopped to listen."""
+        features = _stacked([window.sound for window in windows])
+        encoded = self._model.encode(features)
+        detected = self._languages(windows, encoded)
+        languages = [language for language, _ in detected]
+        found = self._generate(encoded, languages)
+        looping = [i for i, result in enumerate(found) if self._ratio(result, languages[i]) > _LOOPING]
+        if looping:
+            again = self._model.encode(features[looping])
+            retried = self._generate(again, [languages[i] for i in looping], no_repeat_ngram_size=3)
+            for i, result in zip(looping, retried, strict=True):
+                found[i] = result
+        segments = [self._segments(*each) for each in zip(windows, found, languages, strict=True)]
+        until = [
+            pairs[-1][1].end if pairs else window.duration_s for window, pairs in zip(windows, segments, strict=True)
+        ]
+        if self._settings.word_timestamps:
+            segments = self._aligned(windows, segments, encoded, languages)
+        answers = [
+            Heard(tuple(segment for segment, _ in pairs), language, probability)
+            for pairs, (language, probability) in zip(segments, detected, strict=True)
+        ]
+        return answers, until
 
     def _languages(self, windows: Sequence[Window], encoded: Any) -> list[tuple[str, float | None]]:
         """For each window its language, with a probability if it was detected now: once per file, in its first."""
@@ -187,6 +204,20 @@ class FasterWhisperEngine:
         tokenizer = self._tokenizer(language)
         text = tokenizer.decode([t for t in result.sequences_ids[0] if t < tokenizer.eot]).encode()
         return len(text) / len(zlib.compress(text))
+
+
+def _stopped_early(_number: int, _begins: float, window: Window, cut: float) -> bool:
+    """Whether the model has left out the end of the window: it does so now and then, after a full stop."""
+    return cut >= _SHORTEST_TAIL_S and window.duration_s - cut >= _SHORTEST_TAIL_S
+
+
+def _tail(
+    answers: Sequence[Heard], number: int, begins: float, window: Window, cut: float
+) -> tuple[int, float, Window]:
+    """Which window it belongs to, where in that it begins, and what there is to hear."""
+    sound = window.sound[..., round(cut * 100) :]
+    language = answers[number].language
+    return number, begins + cut, replace(window, sound=sound, duration_s=window.duration_s - cut, language=language)
 
 
 def _placed(device: str) -> tuple[str, int]:

@@ -29,7 +29,7 @@ from gpu_dispatch.transcription.job import AudioFile, FileResult, TranscriptionJ
 from gpu_dispatch.transcription.outputs import write_atomically
 from gpu_dispatch.transcription.record import Record, content_hash
 from gpu_dispatch.transcription.speech import as_floats, find_speech
-from gpu_dispatch.transcription.transcript import Segment, Transcript, Word, tidied
+from gpu_dispatch.transcription.transcript import Transcript, tidied
 from gpu_dispatch.transcription.windows import WINDOW_S, Span, cut_evenly, in_batches, plan_windows
 from gpu_dispatch.worker import BaseWorker
 
@@ -164,7 +164,7 @@ class TranscriptionWorker(BaseWorker):
 
     def _put_together(self, prepared: Prepared, heard: Sequence[Heard], processing_s: float) -> Transcribed:
         segments = [
-            _later(segment, span.start / SAMPLE_RATE)
+            segment.later(span.start / SAMPLE_RATE)
             for span, answer in zip(prepared.spans, heard, strict=True)
             for segment in answer.segments
         ]
@@ -199,15 +199,6 @@ def write_outputs(
     if not only_missing:
         write_atomically(output_dir / f"{stem}.json", record.to_json())
     return tuple(f"{stem}.{name}" for name in formats)
-
-
-def _later(segment: Segment, by_s: float) -> Segment:
-    words = segment.words and tuple(_word_later(word, by_s) for word in segment.words)
-    return replace(segment, start=segment.start + by_s, end=segment.end + by_s, words=words)
-
-
-def _word_later(word: Word, by_s: float) -> Word:
-    return replace(word, start=round(word.start + by_s, 3), end=round(word.end + by_s, 3))
 
 
 def _out_of_memory(error: Exception) -> bool:
