@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from gpu_dispatch.protocol import RunTasks
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.codec import Packed, unpack
+from gpu_dispatch.transport.codec import Packed, discard, unpack
 
 
 class Sealed(NamedTuple):
@@ -31,7 +31,11 @@ class Encoded(NamedTuple):
     arena: ArenaReader
 
     def open(self) -> Any:
+        """Once only: what lies in the arena is free to be overwritten when the item is gone."""
         return unpack(self.data, self.arena)
+
+    def discard(self) -> None:
+        discard(self.data, self.arena)
 
 
 class Mailbox:
@@ -64,10 +68,10 @@ class Mailbox:
                 task = self._tasks.pop()
             except IndexError:
                 break
-            if isinstance(task, Sealed):
-                returned.extend(task_id for task_id, _ in task.tasks)
-            else:
-                returned.append(task[0])
+            for task_id, item in task.tasks if isinstance(task, Sealed) else (task,):
+                returned.append(task_id)
+                if type(item) is Encoded:
+                    item.discard()
         return returned
 
     def finish(self) -> None:

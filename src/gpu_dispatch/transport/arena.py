@@ -22,13 +22,14 @@ import mmap
 import os
 from typing import Any, NamedTuple
 
-from gpu_dispatch.transport.memory import create_memory_file
+from gpu_dispatch.transport.memory import create_memory_file, memory_of_this_machine
 
 THRESHOLD = 1 << 15
 """Bytes from which the arena is used. Below it, the copies through the socket cost less than the bookkeeping."""
 MOST_PIECES = 4096
 CONTROL_BYTES = max(MOST_PIECES, mmap.ALLOCATIONGRANULARITY)
 FREE, TAKEN = 0, 1
+NOTHING = 1 << 62  # larger than any capacity
 
 MADV_POPULATE_WRITE = 23  # from <linux/mman.h>, 5.14: fault the pages in at once, not one by one at the first touch
 
@@ -42,18 +43,32 @@ class Ref(NamedTuple):
     size: int
 
 
-def create_arena_file(limit: int = 0) -> int:
-    """``limit`` is the size of the file, and not of its memory: that comes as it is needed."""
-    return create_memory_file("arena", max(limit, CONTROL_BYTES))
+def create_arena_file(limit: int) -> int:
+    """``limit`` is the size of the file, and not of its memory: that comes as it is needed.
+
+    Where so much cannot be had (``ulimit -v``, ``ulimit -f``), it is smaller; at worst there is room for nothing.
+    """
+    size = max(limit, CONTROL_BYTES)
+    while True:
+        try:
+            fd = create_memory_file("arena", size)
+        except OSError:
+            if size == CONTROL_BYTES:
+                raise
+        else:
+            try:
+                mmap.mmap(fd, 0).close()
+                return fd
+            except OSError:
+                os.close(fd)
+                if size == CONTROL_BYTES:
+                    raise
+        size = max(CONTROL_BYTES, size // 2 // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY)
 
 
 def arena_bytes(workers: int) -> int:
-    """The limit of one arena, when ``workers`` workers have two each: a quarter of the machine's memory in all."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        memory = 8 << 30
-    return max(64 << 20, min(1 << 30, memory // 4 // (2 * max(1, workers))))
+    """The limit of one arena, when ``workers`` workers have two each: a quarter of the memory in all."""
+    return max(16 << 20, min(1 << 30, memory_of_this_machine() // 4 // (2 * max(1, workers))))
 
 
 def capacity_for(size: int) -> int:
@@ -63,6 +78,8 @@ def capacity_for(size: int) -> int:
 
 
 class ArenaWriter:
+    """For one thread, or under a lock."""
+
     def __init__(self, fd: int) -> None:
         self._fd = os.dup(fd)
         self._map = mmap.mmap(fd, 0)
@@ -72,14 +89,17 @@ class ArenaWriter:
         self._pieces: list[tuple[int, int]] = []  # (offset, capacity)
         self._free: dict[int, list[int]] = {}  # by capacity
         self._taken: list[int] = []
+        self._unused: list[int] = []  # numbers without memory, left over from joining pieces
+        self._hopeless = NOTHING  # pieces of this capacity cannot be joined from what was free when last looked
 
     def place(self, buffer: memoryview) -> Ref | None:
         """Copy a contiguous buffer of bytes in; ``None`` when there is no room."""
         size = len(buffer)
-        piece = self._take(capacity_for(size))
+        capacity = capacity_for(size)
+        piece = self._take(capacity)
         if piece is None:
             return None
-        offset, capacity = self._pieces[piece]
+        offset = self._pieces[piece][0]
         self._memory[offset : offset + size] = buffer
         self._memory[piece] = TAKEN
         self._taken.append(piece)
@@ -102,10 +122,14 @@ class ArenaWriter:
             free = self._free.get(capacity)
         if free:
             return free.pop()
-        return self._grow(capacity)
+        piece = self._grow(capacity)
+        return self._join(capacity) if piece is None else piece
 
     def _collect(self) -> None:
         """Find the pieces whose readers have let go."""
+        count = len(self._pieces)
+        if self._map[:count].count(b"\0") == count - len(self._taken):
+            return  # none: known without looking at each
         flags, still_taken = self._memory, []
         for piece in self._taken:
             if flags[piece] == FREE:
@@ -113,19 +137,71 @@ class ArenaWriter:
             else:
                 still_taken.append(piece)
         self._taken = still_taken
+        self._hopeless = NOTHING
 
     def _grow(self, capacity: int) -> int | None:
-        if self._end + capacity > self._limit or len(self._pieces) >= MOST_PIECES:
+        if not self._has_number() or not self._reserve(self._end, capacity):
             return None
+        piece = self._number(self._end, capacity)
+        self._end += capacity
+        return piece
+
+    def _join(self, capacity: int) -> int | None:
+        """Make one piece of free neighbours: the buffers are of other sizes now than when the arena was cut up."""
+        if capacity >= self._hopeless:
+            return None
+        run, start, size = self._free_run(capacity)
+        if size < capacity:
+            if start + size != self._end or not self._reserve(self._end, capacity - size):
+                self._hopeless = capacity
+                return None
+            self._end += capacity - size
+            size = capacity
+        for piece in run:
+            self._free[self._pieces[piece][1]].remove(piece)
+        self._unused += run
+        piece = self._number(start, capacity)
+        rest = size - capacity
+        if rest and self._has_number():
+            self._free.setdefault(rest, []).append(self._number(start + capacity, rest))
+        elif rest:
+            self._pieces[piece] = (start, size)
+        return piece
+
+    def _reserve(self, offset: int, size: int) -> bool:
+        """Get the memory now: if it were only promised, and not there, the first touch would be a SIGBUS."""
+        if offset + size > self._limit:
+            return False
         try:
-            # Reserve it now: memory that is promised and not there would be a SIGBUS at the first touch.
-            os.posix_fallocate(self._fd, self._end, capacity)
+            os.posix_fallocate(self._fd, offset, size)
         except (OSError, AttributeError):
             self._limit = self._end  # no more where that came from
-            return None
-        _populate(self._map, self._end, capacity)
-        self._pieces.append((self._end, capacity))
-        self._end += capacity
+            return False
+        _populate(self._map, offset, size)
+        return True
+
+    def _free_run(self, capacity: int) -> tuple[list[int], int, int]:
+        """The first neighbours that are large enough together, else the last ones: (pieces, offset, size)."""
+        run: list[int] = []
+        start = size = 0
+        for offset, own, piece in sorted((*self._pieces[p], p) for pieces in self._free.values() for p in pieces):
+            if offset != start + size:
+                run, start, size = [], offset, 0
+            run.append(piece)
+            size += own
+            if size >= capacity:
+                break
+        return run, start, size
+
+    def _has_number(self) -> bool:
+        return bool(self._unused) or len(self._pieces) < MOST_PIECES
+
+    def _number(self, offset: int, capacity: int) -> int:
+        if self._unused:
+            piece = self._unused.pop()
+            self._pieces[piece] = (offset, capacity)
+            return piece
+        self._pieces.append((offset, capacity))
         return len(self._pieces) - 1
 
 
@@ -144,6 +220,10 @@ class ArenaReader:
         lease = _lease_type(ref.capacity).from_buffer(self._map, ref.offset)
         lease.flags, lease.piece, lease.pid = self._flags, ref.piece, os.getpid()
         return memoryview(lease).cast("B")[: ref.size]
+
+    def drop(self, ref: Ref) -> None:
+        """What was placed is not wanted: its piece is free."""
+        self._flags[ref.piece] = FREE
 
     def close(self) -> None:
         """Views that are still in use keep the mapping; nothing else does."""
@@ -165,10 +245,10 @@ def _lease_type(capacity: int) -> Any:
     """A ctypes array that frees its piece when it dies: views of it keep it alive, arrays made from them too."""
     known = _lease_types.get(capacity)
     if known is None:
-
-        def __del__(self: Any) -> None:
-            if self.pid == os.getpid():  # a forked child has a copy of this object, and no say in what becomes of it
-                self.flags[self.piece] = FREE
+        # Bound as a default: at the end of the interpreter the name may be gone before the last array is.
+        def __del__(self: Any, getpid: Any = os.getpid) -> None:
+            if self.pid == getpid():  # a forked child has a copy of this object, and no say in what becomes of it
+                self.flags[self.piece] = 0
 
         known = type("Lease", (ctypes.c_char * capacity,), {"__del__": __del__})
         _lease_types[capacity] = known

@@ -14,6 +14,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
@@ -59,9 +60,12 @@ class Packer:
             value = _Lifted(value, kind)
         try:
             data = self._dumps(value)
-            if not self._main_is_known and b"__main__" in data:
+            if not self._main_is_known and b"__main__" in data and refers_to_main(value):
                 data = self._by_value(value)
-        except Exception as error:
+        except KeyboardInterrupt:
+            self._drop_placed()
+            raise
+        except BaseException as error:  # SystemExit too: a __reduce__ is user code, and this is its task's failure
             self._drop_placed()
             data = self._rescue(value, error)
         if not self._placed and len(data) < THRESHOLD:
@@ -71,7 +75,7 @@ class Packer:
     def _dumps(self, value: Any) -> bytes:
         if self._arena is None:
             return pickle.dumps(value, protocol=5)
-        if "torch" not in sys.modules:
+        if not hasattr(sys.modules.get("torch"), "Tensor"):  # not loaded, or being loaded in another thread
             return pickle.dumps(value, protocol=5, buffer_callback=self._keep_inside)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
@@ -99,7 +103,7 @@ class Packer:
             body = self._arena.place(memoryview(data)) or data
         return Large(body, refs) if refs or isinstance(body, Ref) else data
 
-    def _rescue(self, value: Any, error: Exception) -> bytes:
+    def _rescue(self, value: Any, error: BaseException) -> bytes:
         """Cloudpickle can do what pickle cannot name: lambdas, classes of ``__main__`` that came here by value."""
         if isinstance(error, WillNotPickle):
             raise error
@@ -107,7 +111,9 @@ class Packer:
         if by_value is not None:
             try:
                 return by_value(value)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 pass  # the first error is the one that names the user's object
         raise WillNotPickle(explain_pickling_error(value, error)) from error
 
@@ -137,6 +143,22 @@ class _Lifted:
         return self._kind, (pickle.PickleBuffer(self._data),)
 
 
+class _MainFinder(pickle.Pickler):
+    found = False
+
+    def reducer_override(self, part: Any) -> Any:
+        named = part if isinstance(part, type | FunctionType) else type(part)
+        self.found = self.found or named.__module__ == "__main__"
+        return NotImplemented
+
+
+def refers_to_main(value: Any) -> bool:
+    """Whether a class or function of ``__main__`` is needed to open its pickle; a text with that word is not."""
+    finder = _MainFinder(io.BytesIO(), protocol=5, buffer_callback=lambda buffer: None)
+    finder.dump(value)
+    return finder.found
+
+
 def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
     """Raises whatever unpickling raises."""
     if not isinstance(packed, Large):
@@ -146,6 +168,14 @@ def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
     buffers = [arena.view(ref) for ref in packed.buffers]
     body = arena.view(packed.pickle) if isinstance(packed.pickle, Ref) else packed.pickle
     return pickle.loads(body, buffers=buffers)
+
+
+def discard(packed: Packed, arena: ArenaReader) -> None:
+    """It will not be unpacked: let go of what it holds."""
+    if isinstance(packed, Large):
+        for ref in (*packed.buffers, packed.pickle):
+            if isinstance(ref, Ref):
+                arena.drop(ref)
 
 
 def plain_dumps(value: Any, *, main_is_known: bool = False) -> bytes:
