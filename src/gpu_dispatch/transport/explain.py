@@ -11,11 +11,14 @@ MOST_CHILDREN = 1000
 
 
 def explain_pickling_error(value: Any, error: BaseException, name: str = "value") -> str:
-    """What cannot travel, where it sits inside the value, and what to do."""
-    path, culprit = find_culprit(value, name)
+    """What cannot travel, where it sits inside the value, and what to do. Never raises, whatever the value does."""
+    try:
+        path, culprit = find_culprit(value, name)
+    except Exception:  # an attribute or a repr of the user's that raises
+        path, culprit = name, value
     kind = type(culprit).__qualname__
     advice = "return plain data (numbers, strings, arrays, dataclasses of the module level) instead"
-    if callable(culprit) and getattr(culprit, "__qualname__", "").find("<l") >= 0:
+    if callable(culprit) and "<l" in str(getattr(culprit, "__qualname__", "")):  # <locals>, <lambda>
         advice = "functions and classes defined inside functions travel only with `pip install cloudpickle`"
     return (
         f"{type(error).__name__}: {safe_str(error)}\n"
@@ -39,26 +42,39 @@ def find_culprit(value: Any, path: str) -> tuple[str, Any]:
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
-        parts = ((f"[{key!r:.60}]", part) for key, part in value.items())
+        parts = ((f"[{_short(key)}]", part) for key, part in value.items())
     elif isinstance(value, list | tuple | set | frozenset):
         parts = ((f"[{index}]", part) for index, part in enumerate(value))
     else:
-        state = getattr(value, "__dict__", None)
-        fields = dict(state) if isinstance(state, dict) else {}
-        for name in getattr(type(value), "__slots__", ()):
-            if isinstance(name, str) and hasattr(value, name):
-                fields[name] = getattr(value, name)
-        parts = ((f".{name}", part) for name, part in fields.items())
+        parts = ((f".{name}", part) for name, part in _fields(value).items())
     for count, part in enumerate(parts):
         if count >= MOST_CHILDREN:
             return
         yield part
 
 
+def _fields(value: Any) -> dict[str, Any]:
+    state = getattr(value, "__dict__", None)
+    fields = dict(state) if isinstance(state, dict) else {}
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                fields[name] = getattr(value, name)
+    return fields
+
+
+def _short(key: object) -> str:
+    try:
+        return f"{key!r:.60}"
+    except Exception:
+        return f"<{type(key).__qualname__}>"
+
+
 def _pickles(value: Any) -> bool:
     try:
         pickle.dumps(value, protocol=5)
-    except Exception:
+    except BaseException:
         return False
     return True
 
