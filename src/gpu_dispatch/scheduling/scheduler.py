@@ -291,6 +291,8 @@ class Scheduler:
         if accepted:
             del slot.held[what.task_id]
             self._held -= 1
+            if slot.stalled_on == what.task_id:
+                slot.stalled_on = None
             self._judge(slot, accepted, what.kind, what.text, killed_worker=False, type_names=what.type_names)
         if what.kind == "poisoned" and slot.phase is Phase.READY:
             self._kill(slot, "poisoned", f"its GPU context is broken: {what.text[-200:]}")
