@@ -133,7 +133,7 @@ def test_a_finished_result_survives_the_death_of_its_worker_in_the_middle_of_wri
     record.check(TASKS)
     assert set(record.successes) == set(range(TASKS))
     assert max(executions(history).values()) == 1
-    assert record.stats["restarts"] >= 1
+    assert any(worker["error"] for worker in record.stats["gpu_status"].values())  # it did die
 
 
 IN_SETUP = [

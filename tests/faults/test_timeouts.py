@@ -12,7 +12,7 @@ from plain_workers import Echo, Megabytes, Pid, Sleeper
 from recording import Record, run
 
 from gpu_dispatch import BaseWorker, Dispatcher, SoftTimeout
-from gpu_dispatch.scheduling import scheduler as scheduler_module
+from gpu_dispatch.scheduling import watching
 
 LIMIT = 0.2
 GRACE = 0.3
@@ -145,7 +145,7 @@ def test_a_finished_result_that_waits_for_slow_callbacks_is_not_charged_to_its_t
 
 
 def test_a_worker_whose_results_are_not_read_is_not_taken_for_dead(monkeypatch) -> None:
-    monkeypatch.setattr(scheduler_module, "UNRESPONSIVE_S", 0.4)
+    monkeypatch.setattr(watching, "UNRESPONSIVE_S", 0.4)
     record = Record()
     dispatcher = Dispatcher(Megabytes, [0, 1])
     dispatcher.run([70, 0.001, 0.001, 0.001, 0.001, 70], **_slow(record, 1.0))

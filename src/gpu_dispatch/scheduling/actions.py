@@ -11,7 +11,7 @@ class StartWorker:
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen in spirit: freezing would double the price of the two actions that every frame makes
 class SendTasks:
     slot: int
     task_ids: Sequence[int]
@@ -54,7 +54,7 @@ class RetireSlot:
     in_setup: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # like SendTasks
 class SettleSuccess:
     slot: int
     task_ids: Sequence[int]
@@ -68,7 +68,7 @@ class SettleFailure:
     word: str
     """``error``, ``timeout`` or ``cancelled``."""
     kind: str
-    """Finer than the word: ``error crash timeout transport lost cancelled``."""
+    """Finer than the word: ``error crash timeout transport poisoned lost cancelled``."""
     text: str
     attempt: int
 

@@ -17,48 +17,50 @@ class History:
     """Attempts that failed."""
     crashes: int = 0
     """Workers that died, or had to be killed, with this task alone in their hands."""
-    poisoned: bool = False
-    """It was the running task when a GPU context broke, and has had its second chance."""
+    poisoned_on: int | None = None
+    """The device whose context broke while the task ran there. It has had its second chance since."""
 
 
 class Histories:
     """The histories of all unsettled tasks that have one."""
 
-    __slots__ = ("_by_task", "_max_crashes", "_policy")
+    __slots__ = ("_max_crashes", "_policy", "by_task")
 
     def __init__(self, policy: RetryPolicy, max_crashes: int) -> None:
-        self._by_task: dict[int, History] = {}
+        self.by_task: dict[int, History] = {}
         self._policy = policy
         self._max_crashes = max_crashes
 
+    def of(self, task_id: int) -> History | None:
+        return self.by_task.get(task_id)
+
     def attempt(self, task_id: int) -> int:
         """The number of the attempt that is going on, or comes next; 1 for a task without history."""
-        history = self._by_task.get(task_id)
+        history = self.by_task.get(task_id)
         return 1 if history is None else history.attempts + 1
 
-    def allows_retry(self, task_id: int, kind: str, type_names: tuple[str, ...] = ()) -> bool:
+    def allows_retry(self, task_id: int, kind: str, type_names: tuple[str, ...] = (), *, killed_worker: bool) -> bool:
         """Whether the task may be tried again, should the attempt that is going on fail with ``kind``."""
-        history = self._by_task.get(task_id) or History()
+        history = self.by_task.get(task_id) or History()
         if kind == "poisoned":
-            return not history.poisoned
-        if kind in ("crash", "timeout") and history.crashes + 1 >= self._max_crashes:
+            return history.poisoned_on is None
+        if history.crashes + killed_worker >= self._max_crashes:
             return False
         return self._policy.allows(kind, type_names, history.attempts + 1)
 
-    def record(self, task_id: int, kind: str, *, killed_worker: bool) -> History:
-        history = self._by_task.setdefault(task_id, History())
+    def record(self, task_id: int, *, killed_worker: bool, poisoned_on: int | None = None) -> None:
+        history = self.by_task.setdefault(task_id, History())
         history.attempts += 1
         history.crashes += killed_worker
-        history.poisoned = history.poisoned or kind == "poisoned"
-        return history
+        if poisoned_on is not None:
+            history.poisoned_on = poisoned_on
 
     def delay_s(self, task_id: int) -> float:
         return self._policy.delay_s(max(1, self.attempt(task_id) - 1))
 
     def forget(self, task_id: int) -> None:
-        self._by_task.pop(task_id, None)
+        self.by_task.pop(task_id, None)
 
     def forget_all(self, task_ids: Iterable[int]) -> None:
-        if self._by_task:
-            for task_id in task_ids:
-                self._by_task.pop(task_id, None)
+        for task_id in task_ids:
+            self.by_task.pop(task_id, None)

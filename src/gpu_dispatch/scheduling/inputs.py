@@ -89,6 +89,24 @@ class WorkerFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotAdded:
+    """There is room for one more worker: it gets the next number, and is started."""
+
+    device: int | None = None
+    """As in SchedulerSettings.devices; ``None``: one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRemoved:
+    """This slot's worker is to finish as soon as it holds nothing; what it has not begun is taken back before.
+
+    That is no failure. The last slot stays while there is work.
+    """
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """Cancel what has not begun; what runs may finish until ``drain_until``, then its workers are killed."""
 
@@ -112,6 +130,8 @@ Input = (
     | WorkerPeeked
     | WorkerDied
     | WorkerFinished
+    | SlotAdded
+    | SlotRemoved
     | StopAsked
     | TimePassed
 )

@@ -1,4 +1,4 @@
-"""Tasks that are waiting for a slot: first come first served, or the longest first when costs are known."""
+"""Tasks that any slot may take: first come first served, or the longest first when costs are known."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from itertools import islice
 
 
 class PendingTasks:
-    """Tasks without a slot.
+    """``put_back`` tasks (recalled, moved from a dead worker, retried) go before those that never had a slot, so that
+    none is overtaken for ever."""
 
-    ``returned`` tasks (recalled, moved from a dead worker, retried) go before those that never had a slot, so that
-    none is overtaken for ever.
-    """
-
-    __slots__ = ("_fresh", "_heap", "_returned")
+    __slots__ = ("_fresh", "_heap", "_returned", "count")
 
     def __init__(self) -> None:
         self._fresh: deque[int] = deque()
         self._heap: list[tuple[float, int]] = []
         self._returned: deque[int] = deque()
-
-    def __len__(self) -> int:
-        return len(self._fresh) + len(self._heap) + len(self._returned)
+        self.count = 0
+        """How many there are. An attribute, since it is asked for with every input."""
 
     def __iter__(self) -> Iterator[int]:
         yield from self._returned
@@ -31,6 +27,7 @@ class PendingTasks:
         yield from self._fresh
 
     def add(self, task_ids: Sequence[int], costs: Sequence[float] | None) -> None:
+        self.count += len(task_ids)
         if costs is None:
             self._fresh.extend(task_ids)
         else:
@@ -38,25 +35,32 @@ class PendingTasks:
                 heapq.heappush(self._heap, (-cost, task))
 
     def put_back(self, task_ids: Iterable[int]) -> None:
-        self._returned.extend(task_ids)
+        returned = self._returned
+        before = len(returned)
+        returned.extend(task_ids)
+        self.count += len(returned) - before
 
     def take(self, count: int) -> list[int]:
         """At most ``count`` tasks, in the order in which they should run."""
         taken: list[int] = []
+        if self._returned or self._heap:
+            self._take_first(taken, count)
+        fresh = self._fresh
+        room = count - len(taken)
+        if room >= len(fresh):
+            taken.extend(fresh)
+            fresh.clear()
+        elif room == 1:
+            taken.append(fresh.popleft())
+        elif room:
+            taken.extend(islice(fresh, room))
+            for _ in range(room):
+                fresh.popleft()
+        self.count -= len(taken)
+        return taken
+
+    def _take_first(self, taken: list[int], count: int) -> None:
         while self._returned and len(taken) < count:
             taken.append(self._returned.popleft())
         while self._heap and len(taken) < count:
             taken.append(heapq.heappop(self._heap)[1])
-        room = count - len(taken)
-        fresh = self._fresh
-        if room >= len(fresh):
-            taken.extend(fresh)
-            fresh.clear()
-        elif room > 0:
-            taken.extend(islice(fresh, room))
-            for _ in range(room):
-                fresh.popleft()
-        return taken
-
-    def take_all(self) -> list[int]:
-        return self.take(len(self))

@@ -23,3 +23,6 @@ class SchedulerSettings:
     """How many tasks one call may take: a slot must hold at least two batches to never run dry."""
     fixed_window: int | None = None
     speculate: bool = False
+    """At the end of a run, let idle slots run second copies of the last tasks; see copies.py."""
+    devices: tuple[int, ...] | None = None
+    """The device of each slot, as any number that tells devices apart; ``None``: every slot has one of its own."""

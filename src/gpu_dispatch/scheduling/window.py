@@ -7,12 +7,17 @@ while other GPUs idle. So the window follows measured durations: about 4 ms of w
 
 from __future__ import annotations
 
+from math import sqrt
+
+from gpu_dispatch.scheduling.slot import Slot
+
 FRAME_S = 0.004
 """Work per frame. Halve it and the cost of a frame (about 60 µs on both sides) shows in empty tasks; double it and
 finished results wait longer than a person notices."""
 LEAST = 2
 MOST = 4096
-UNKNOWN = 2  # before anything was measured: one to run, one to wait
+BRIEFEST_S = 1e-7
+"""No task is believed to be shorter: clocks have steps."""
 
 STALL_S = 0.020
 """A worker this quiet is looked at. A tenth of it would look at every 2 ms task; ten times it and a fast task could
@@ -21,28 +26,40 @@ STALL_MEANS = 4.0
 """... or this many times its mean duration, so that evenly long tasks never count as stalled."""
 
 
-def window(mean_s: float | None, batch_size: int) -> int:
-    """How many tasks a slot may hold at most."""
-    if mean_s is None:
-        return UNKNOWN * batch_size
-    wanted = int(2 * FRAME_S / mean_s) if mean_s > 0 else MOST
-    return max(LEAST * batch_size, min(MOST, wanted))
+class Pace:
+    """What follows from how long a slot's tasks take: its window, and how long it may be quiet."""
+
+    __slots__ = ("_batch_size", "_least", "_most_quiet_s")
+
+    def __init__(self, batch_size: int, most_quiet_s: float) -> None:
+        self._batch_size = batch_size
+        self._least = LEAST * batch_size
+        self._most_quiet_s = most_quiet_s
+
+    def begin(self, slot: Slot) -> None:
+        """Nothing has been measured yet: one to run, one to wait."""
+        slot.window = self._least
+        slot.quiet_s = min(STALL_S, self._most_quiet_s)
+
+    def measure(self, slot: Slot, sample_s: float) -> None:
+        """Believe half of what the sample says, on a logarithmic scale. Hot.
+
+        When durations change by a factor of 1,000, five samples bring the mean within 25 %; and one straggler of a
+        thousand times the usual length distorts it for as few, where an arithmetic mean would remember it for dozens.
+        """
+        if sample_s < BRIEFEST_S:
+            sample_s = BRIEFEST_S
+        if slot.mean_s is not None:
+            sample_s = sqrt(slot.mean_s * sample_s)
+        slot.mean_s = sample_s
+        wanted, least = int(2 * FRAME_S / sample_s), self._least
+        slot.window = least if wanted < least else wanted if wanted < MOST else MOST
+        quiet_s = STALL_MEANS * self._batch_size * sample_s
+        if quiet_s < STALL_S:
+            quiet_s = STALL_S
+        slot.quiet_s = quiet_s if quiet_s < self._most_quiet_s else self._most_quiet_s
 
 
-def fair_share(unsettled: int, slots: int, *, input_ended: bool) -> int:
-    """What one slot may hold when the work is shared out evenly; smaller and smaller once the input has ended."""
-    slots = max(1, slots)
-    return max(1, -(-unsettled // (2 * slots if input_ended else slots)))
-
-
-def updated_mean(mean_s: float | None, sample_s: float, count: int) -> float:
-    """A moving mean that believes a frame of many tasks more than a single one."""
-    if mean_s is None:
-        return sample_s
-    weight = min(0.5, 0.2 + 0.01 * count)
-    return mean_s + weight * (sample_s - mean_s)
-
-
-def stall_after_s(mean_s: float | None) -> float:
-    """How long a worker may be quiet before it is looked at."""
-    return max(STALL_S, STALL_MEANS * (mean_s or 0.0))
+def stall_after_s(mean_s: float | None, together: int) -> float:
+    """How long ``together`` tasks in one call may run before that is unusual."""
+    return max(STALL_S, STALL_MEANS * together * (mean_s or 0.0))

@@ -1,0 +1,104 @@
+"""What workers say about their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_dispatch.scheduling import actions as do
+from gpu_dispatch.scheduling import inputs as told
+from gpu_dispatch.scheduling.copies import Copies
+from gpu_dispatch.scheduling.fates import Fates
+from gpu_dispatch.scheduling.feeding import Feeding
+from gpu_dispatch.scheduling.history import Histories
+from gpu_dispatch.scheduling.lifecycle import Lifecycle
+from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
+from gpu_dispatch.scheduling.state import State
+from gpu_dispatch.scheduling.window import Pace
+
+
+class Answers:
+    __slots__ = ("_copies", "_fates", "_feeding", "_histories", "_lifecycle", "_pace", "_state")
+
+    def __init__(
+        self,
+        state: State,
+        histories: Histories,
+        fates: Fates,
+        feeding: Feeding,
+        copies: Copies,
+        lifecycle: Lifecycle,
+        pace: Pace,
+    ) -> None:
+        self._state = state
+        self._histories = histories
+        self._fates = fates
+        self._feeding = feeding
+        self._copies = copies
+        self._lifecycle = lifecycle
+        self._pace = pace
+
+    def on_succeeded(self, what: told.TasksSucceeded) -> None:
+        """Hot."""
+        state = self._state
+        slot = state.slots[what.slot]
+        accepted: Sequence[int] = what.task_ids
+        pop, late = slot.held.pop, []
+        for task in accepted:
+            if pop(task, 0) is not None:
+                late.append(task)
+        if late:
+            accepted = [task for task in accepted if task not in late]
+            self._forgive(slot, late)
+        count = len(accepted)
+        if count:
+            state.unsettled -= count
+            if self._histories.by_task:
+                self._histories.forget_all(accepted)
+            if self._copies.pairs:
+                self._copies.settle(slot, accepted)
+            state.out.append(do.SettleSuccess(slot.number, accepted))
+            slot.failures_in_a_row = 0
+            self._pace.measure(slot, what.busy_s / count)
+        self._note_progress(slot)
+
+    def on_failed(self, what: told.TaskFailed) -> None:
+        slot, task = self._state.slots[what.slot], (what.task_id,)
+        if slot.held.pop(what.task_id, 0) is not None:
+            self._forgive(slot, task)
+        elif self._copies.drop(slot, task):
+            self._fates.judge(slot, task, what.kind, what.text, killed_worker=False, type_names=what.type_names)
+        if what.kind == "error":
+            self._pace.measure(slot, what.busy_s)
+        if what.kind == "error" or what.kind == "timeout":
+            slot.failures_in_a_row = 0  # the worker is well
+        self._note_progress(slot)
+        if what.kind == "poisoned" and slot.phase is Phase.READY:
+            self._lifecycle.kill(slot, Kill.POISONED, f"its GPU context is broken: {what.text[-200:]}")
+
+    def _forgive(self, slot: Slot, late: Sequence[int]) -> None:
+        """Answers for tasks that were settled meanwhile."""
+        slot.told = tuple(task for task in slot.told if task not in late)
+        if not slot.told:
+            slot.lost_race = False
+
+    def _note_progress(self, slot: Slot) -> None:
+        state, held = self._state, slot.held
+        slot.said_at = state.now
+        slot.still_since = NEVER
+        slot.barren = False
+        if slot.stalled_on is not None and slot.stalled_on not in held:
+            slot.stalled_on = None
+        if held:
+            if not slot.told:  # else the check that will kill it stands
+                slot.check_at = at = state.now + slot.quiet_s
+                if at < slot.alarm_at:
+                    state.alarms.set_check(slot, at)
+            if len(held) > 1 and not slot.in_loaded:
+                slot.in_loaded = True
+                self._feeding.loaded.append(slot)
+        else:
+            slot.group = None
+            slot.picky = False
+            if not slot.told:
+                slot.check_at = NEVER
+        self._feeding.note_room(slot)

@@ -1,0 +1,174 @@
+"""Who gets how many tasks, and when.
+
+A slot has room when it holds nothing (idle) or not more than half of its window (hungry). Idle slots come first,
+in the order in which they became idle; what there is, is shared out evenly among all that have room.
+
+The two queues may hold entries that are not true any more; ``Slot.room`` is. So a slot changes its standing without
+a search, and nothing here costs more when there are more slots.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from gpu_dispatch.scheduling import actions as do
+from gpu_dispatch.scheduling.slot import NEVER, Phase, Room, Slot
+from gpu_dispatch.scheduling.state import State
+from gpu_dispatch.scheduling.waiting import WaitingTasks
+
+READY, NO_ROOM, HUNGRY, IDLE = Phase.READY, Room.NONE, Room.HUNGRY, Room.IDLE  # an enum's members are slow to look up
+
+
+class Feeding:
+    __slots__ = (
+        "_batch_size", "_fixed", "_hungry", "_idle", "_state", "_waiting", "dismissed", "hungry_count", "idle_count",
+        "loaded",
+    )  # fmt: skip
+
+    def __init__(self, state: State, waiting: WaitingTasks) -> None:
+        self._state = state
+        self._waiting = waiting
+        self._fixed = state.settings.fixed_window
+        self._batch_size = state.settings.batch_size
+        self._idle: deque[Slot] = deque()
+        self._hungry: deque[Slot] = deque()
+        self.idle_count = 0
+        self.hungry_count = 0
+        self.loaded: deque[Slot] = deque()
+        """Slots that may have unstarted tasks to give back; see moving.py."""
+        self.dismissed: list[Slot] = []
+        """Slots that hold nothing and will get nothing: to be finished."""
+
+    # --- giving ----------------------------------------------------------------------------------------------
+
+    def feed(self) -> None:
+        """Give waiting tasks to slots with room. Hot."""
+        waiting = self._waiting
+        if waiting.groups:
+            self._feed_groups()
+        if waiting.elsewhere:
+            self._feed_elsewhere()
+        pending = waiting.pending
+        while pending.count:
+            if self.idle_count:
+                slot = self._idle.popleft()
+                slot.in_idle = False
+                if slot.room is not IDLE:
+                    continue
+            elif self.hungry_count and not waiting.groups:  # suspects wait: the first slot to run dry shall take them
+                slot = self._hungry.popleft()
+                slot.in_hungry = False
+                if slot.room is not HUNGRY:
+                    continue
+            else:
+                return
+            room = self._room_in(slot)
+            if room <= 0:  # it had some, when there was more to share
+                self._set_room(slot, NO_ROOM)
+                continue
+            share = -(-pending.count // (self.idle_count + self.hungry_count))
+            if share < room:
+                self.send(slot, pending.take(share))
+            else:
+                self.send(slot, pending.take(room), fills=True)
+
+    def _feed_groups(self) -> None:
+        while self._waiting.groups and self.idle_count:
+            slot = self.first_idle()
+            tasks = self._waiting.take_group()
+            slot.group = frozenset(tasks)
+            self.send(slot, tasks, fills=True, together=True)
+
+    def _feed_elsewhere(self) -> None:
+        """A poisoned task goes to a slot of any other device; to the same one only when no other is in service."""
+        for task, device in tuple(self._waiting.elsewhere):
+            others = [slot for slot in self._state.slots if slot.in_service and slot.device != device]
+            if not others:
+                self._waiting.pending.put_back((task,))
+            else:
+                slot = next((slot for slot in others if slot.room is IDLE), None)
+                slot = slot or next((slot for slot in others if slot.room is HUNGRY), None)
+                if slot is None:
+                    continue
+                slot.picky = True
+                self.send(slot, (task,), together=self._batch_size > 1)
+            self._waiting.elsewhere.remove((task, device))
+
+    def first_idle(self) -> Slot:
+        """The slot that has been idle for longest; there must be one."""
+        idle = self._idle
+        while idle[0].room is not IDLE:
+            idle.popleft().in_idle = False
+        return idle[0]
+
+    def send(self, slot: Slot, tasks: Sequence[int], *, fills: bool = False, together: bool = False) -> None:
+        """``fills``: there is no room for more afterwards."""
+        state, held = self._state, slot.held
+        if not held:
+            slot.said_at = state.now
+            slot.still_since = NEVER
+        for task in tasks:
+            held[task] = None
+        state.out.append(do.SendTasks(slot.number, tasks, together))
+        slot.barren = False
+        if slot.check_at == NEVER:
+            state.alarms.set_check(slot, state.now + slot.quiet_s)
+        if not slot.in_loaded and len(held) > 1:
+            slot.in_loaded = True
+            self.loaded.append(slot)
+        self._set_room(slot, NO_ROOM if fills or self._room_in(slot) <= 0 else HUNGRY)
+
+    # --- having room -----------------------------------------------------------------------------------------
+
+    def _room_in(self, slot: Slot) -> int:
+        """How many more tasks this slot should get now; 0 while more than half of its window is full.
+
+        Nobody gets more than a fair share of what is unsettled; smaller and smaller ones once the input has ended.
+        """
+        held = len(slot.held)
+        limit = self._fixed
+        if limit is None:
+            state, limit = self._state, slot.window
+            share = -(-state.unsettled // (2 * state.in_service if state.input_ended else state.in_service))
+            if share < limit:
+                limit = share if share > self._batch_size else self._batch_size
+        return 0 if held and 2 * held > limit else limit - held
+
+    def note_room(self, slot: Slot) -> None:
+        """To be called when a slot holds less, or its standing has changed. Hot."""
+        if slot.phase is not READY or slot.told or slot.stalled_on is not None:
+            room = NO_ROOM
+        elif slot.leaving or self._state.closing:
+            room = NO_ROOM
+            if not slot.held:
+                self.dismissed.append(slot)
+                self._state.attention = True
+        elif not slot.held:
+            room = IDLE
+        else:
+            room = HUNGRY if self._room_in(slot) > 0 else NO_ROOM
+        if slot.room is not room:
+            self._set_room(slot, room)
+
+    def _set_room(self, slot: Slot, room: Room) -> None:
+        before = slot.room
+        if before is IDLE:
+            self.idle_count -= 1
+        elif before is HUNGRY:
+            self.hungry_count -= 1
+        slot.room = room
+        if room is IDLE:
+            self.idle_count += 1
+            if not slot.in_idle:
+                slot.in_idle = True
+                self._idle.append(slot)
+        elif room is HUNGRY:
+            self.hungry_count += 1
+            if not slot.in_hungry:
+                slot.in_hungry = True
+                self._hungry.append(slot)
+
+    def close(self, slot: Slot) -> None:
+        """Nothing is to be sent to it any more."""
+        self._set_room(slot, NO_ROOM)
