@@ -140,6 +140,9 @@ class Options:
             isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()
         ):
             raise UsageError(f"env must map names to strings, got {self.env!r}")
+        for name, value in self.env.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise UsageError(f"env has a name or a value that no process can be given: {name!r}: {value!r}")
         if self.backend not in ("local", "inline"):
             raise UsageError(f"backend must be 'local' or 'inline', got {self.backend!r}")
 

@@ -91,7 +91,7 @@ OPTIONS = [
     ("setup_timeout", [0, -1, float("nan"), "1"]),
     ("drain_timeout", [-1, float("inf"), None]),
     ("cleanup_timeout", [0, -1, "x"]),
-    ("env", [["A=1"], {"A": 1}, {1: "A"}, "A=1"]),
+    ("env", [["A=1"], {"A": 1}, {1: "A"}, "A=1", {"A": "\0"}, {"A=B": "1"}, {"": "1"}]),
     ("backend", ["remote", None, 3]),
     ("cost", [3, "x"]),
     ("setup_concurrency", [0, -1, "x"]),

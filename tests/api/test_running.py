@@ -231,7 +231,7 @@ def test_one_dispatcher_can_run_again_and_again() -> None:
     dispatcher = Dispatcher(Echo, [0])
     for count in (3, 0, 2):
         results: list[int] = []
-        stats = dispatcher.run(range(count), lambda task_id, result, worker_id: results.append(result))
+        stats = dispatcher.run(range(count), lambda task_id, result, worker_id, to=results: to.append(result))
         assert sorted(results) == list(range(count))
         assert stats["total"] == stats["completed"] == count
 

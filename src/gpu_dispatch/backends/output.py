@@ -15,6 +15,8 @@ from collections import deque
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from gpu_dispatch.errors import UsageError
+
 TAIL_LINES = 20
 MOST_LINE = 2000
 """Characters of one line that are kept for reports; log files get everything."""
@@ -39,6 +41,11 @@ class OutputPump:
     def __init__(self, *, suppress: bool, log_dir: Path | None) -> None:
         self._suppress = suppress
         self._log_dir = log_dir
+        if log_dir is not None:
+            try:
+                log_dir.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"log_dir {str(log_dir)!r} cannot be used: {error}") from None
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
@@ -58,7 +65,6 @@ class OutputPump:
         log = self._logs.get(worker_id)
         path = self.log_path(worker_id)
         if log is None and path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
             log = self._logs[worker_id] = path.open("ab", buffering=0)
         lines: deque[str] = deque(maxlen=TAIL_LINES)
         ended = threading.Event()

@@ -47,44 +47,46 @@ class WorkerProcess:
         self.kill_at: float | None = None
         self.kill_at_reason: str | None = None
         self.finished = False
-        with contextlib.ExitStack() as ends:  # the worker's ends, ours to close whatever happens
+        # The worker's ends are ours to close whatever happens; our own, and the process, only if this fails half-way.
+        with contextlib.ExitStack() as ends, contextlib.ExitStack() as undo:
             ours, theirs = channel_pair()
+            undo.callback(ours.close)
             ends.callback(theirs.close)
             board_fd = create_board_file()
             ends.callback(os.close, board_fd)
-            items_fd, results_fd = create_arena_file(arena_bytes), create_arena_file(arena_bytes)
+            items_fd = create_arena_file(arena_bytes)
             ends.callback(os.close, items_fd)
+            results_fd = create_arena_file(arena_bytes)
             ends.callback(os.close, results_fd)
-            lifeline_read, self._lifeline = os.pipe()
-            ends.callback(os.close, lifeline_read)
-            out_read, out_write = os.pipe()
-            ends.callback(os.close, out_write)
-            err_read, err_write = os.pipe()
-            ends.callback(os.close, err_write)
-            fds = (theirs.fileno(), board_fd, lifeline_read, items_fd, results_fd)
-            try:
-                self._popen = subprocess.Popen(
-                    _command(fds),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out_write,
-                    stderr=err_write,
-                    env=dict(env),
-                    pass_fds=fds,
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                for fd in (self._lifeline, out_read, err_read):
-                    os.close(fd)
-                raise
+            lifeline_read, self._lifeline = _pipe(ends, undo)
+            out_read, out_write = _pipe(undo, ends)
+            err_read, err_write = _pipe(undo, ends)
             self.channel = Channel(ours)
             self.board = BoardReader(board_fd)
+            undo.callback(self.board.close)
             self._items = ArenaWriter(items_fd)
+            undo.callback(self._items.close)
             self.packer = Packer(self._items, main_is_known=main_is_known)
             self.results = ArenaReader(results_fd)
-            self.tail = pump.add(worker_id, out_read, err_read)
-        self.pid = self._popen.pid
-        self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+            undo.callback(self.results.close)
+            fds = (theirs.fileno(), board_fd, lifeline_read, items_fd, results_fd)
+            self._popen = subprocess.Popen(
+                _command(fds),
+                stdin=subprocess.DEVNULL,
+                stdout=out_write,
+                stderr=err_write,
+                env=dict(env),
+                pass_fds=fds,
+                start_new_session=True,
+            )
+            self.pid = self._popen.pid
+            undo.callback(self._popen.wait)
+            undo.callback(self.signal_tree, signal.SIGKILL)
+            self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+            if self.pidfd >= 0:
+                undo.callback(os.close, self.pidfd)
+            self.tail = pump.add(worker_id, out_read, err_read)  # last: from here on the pump closes these two
+            undo.pop_all()
 
     def signal_tree(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -112,6 +114,14 @@ class WorkerProcess:
         os.close(self._lifeline)
         if self.pidfd >= 0:
             os.close(self.pidfd)
+
+
+def _pipe(of_reader: contextlib.ExitStack, of_writer: contextlib.ExitStack) -> tuple[int, int]:
+    """(reading end, writing end), each to be closed by its stack."""
+    reading, writing = os.pipe()
+    of_reader.callback(os.close, reading)
+    of_writer.callback(os.close, writing)
+    return reading, writing
 
 
 def _command(fds: tuple[int, ...]) -> list[str]:
