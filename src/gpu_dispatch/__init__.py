@@ -5,10 +5,10 @@ from gpu_dispatch import BaseWorker, Dispatcher
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
+    from typing import Any
+
     from gpu_dispatch.dispatcher import Dispatcher as Dispatcher
     from gpu_dispatch.errors import AllWorkersFailed as AllWorkersFailed
     from gpu_dispatch.errors import ErrorReport as ErrorReport
@@ -59,7 +59,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'gpu_dispatch' has no attribute {name!r}")
-    value = getattr(import_module(f"gpu_dispatch.{home}"), name)
+    module = __import__(f"gpu_dispatch.{home}", fromlist=[name])
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

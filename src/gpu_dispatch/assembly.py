@@ -20,8 +20,8 @@ from gpu_dispatch.batching import Batching
 from gpu_dispatch.engine.run import Run
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.options import Options, RunArguments
-from gpu_dispatch.protocol import Boot
 from gpu_dispatch.scheduling import SchedulerSettings
+from gpu_dispatch.wire import Boot
 from gpu_dispatch.worker import BaseWorker
 
 
@@ -151,5 +151,5 @@ def _expected_total(arguments: RunArguments) -> int | None:
         return arguments.total_tasks
     try:
         return len(arguments.items)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # no length, or none that can be told: lazy data sets raise all kinds of errors
         return None

@@ -7,9 +7,9 @@ from typing import Any
 from gpu_dispatch.devices import Grant
 from gpu_dispatch.errors import UsageError
 from gpu_dispatch.options import Options
-from gpu_dispatch.protocol import BatchSizeLearnt, RuntimePlan
-from gpu_dispatch.transport.arena import arena_bytes
+from gpu_dispatch.transport.budget import arena_bytes
 from gpu_dispatch.transport.codec import WillNotPickle, plain_dumps
+from gpu_dispatch.wire import BatchSizeLearnt, RuntimePlan
 from gpu_dispatch.worker import BaseWorker
 
 AUTO_HOLDS = 256

@@ -20,7 +20,9 @@ Task failures are not raised: they are *told*, through ``on_error`` and ``on_tim
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class GPUDispatchError(Exception):

@@ -14,7 +14,10 @@ How these methods are called is the business of ``runtime/``.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from typing import Any
 
 _SEED_SPACE = 2**32  # what numpy.random.seed accepts
 _MIX = 0x9E3779B97F4A7C15  # odd 64-bit constant: spreads neighbouring task ids over the seed space

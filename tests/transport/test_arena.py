@@ -17,13 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_dispatch.transport import arena as arena_module
+from gpu_dispatch.transport import budget
 from gpu_dispatch.transport.arena import (
     CONTROL_BYTES,
     MOST_PIECES,
     ArenaReader,
     ArenaWriter,
-    arena_bytes,
     capacity_for,
     create_arena_file,
 )
@@ -260,10 +259,10 @@ def test_there_are_few_different_capacities() -> None:
 
 
 def test_all_arenas_together_stay_within_a_quarter_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arena_module, "memory_of_this_machine", lambda: 4 << 30)
-    assert arena_bytes(1) == 512 << 20
-    assert arena_bytes(8) * 16 == 1 << 30
-    assert arena_bytes(1000) == 16 << 20
+    monkeypatch.setattr(budget, "memory_of_this_machine", lambda: 4 << 30)
+    assert budget.arena_bytes(1) == 512 << 20
+    assert budget.arena_bytes(8) * 16 == 1 << 30
+    assert budget.arena_bytes(1000) == 16 << 20
 
 
 def test_the_flags_have_room_for_every_piece() -> None:

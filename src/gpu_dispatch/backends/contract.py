@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpu_dispatch.protocol import (
-    BatchSizeLearnt,
-    Boot,
-    CleanupFailed,
-    Failure,
-    GivenBack,
-    Ready,
-    SetupFailed,
-    TaskStarted,
-)
+from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, GivenBack, Ready, SetupRaised, TaskBegan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +52,10 @@ Said = (
     | CannotStart
     | Died
     | Ready
-    | SetupFailed
-    | CleanupFailed
+    | SetupRaised
+    | CleanupRaised
     | GivenBack
-    | TaskStarted
+    | TaskBegan
     | BatchSizeLearnt
 )
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from gpu_dispatch.backends.contract import Died, ItemRefused, Said
 from gpu_dispatch.backends.opening import open_frame
-from gpu_dispatch.protocol import Boot, CleanupFailed, GivenBack, Ready, RunTasks, SetupFailed
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
@@ -22,7 +21,7 @@ from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.transport.arena import ArenaReader, create_arena_file
 from gpu_dispatch.transport.board import FLUSH, Board, create_board_file
 from gpu_dispatch.transport.codec import Packer, WillNotPickle
-from gpu_dispatch.transport.frames import FrameKind
+from gpu_dispatch.wire import Boot, CleanupRaised, GivenBack, Ready, RunTasks, SetupRaised
 from gpu_dispatch.worker import BaseWorker
 
 
@@ -36,7 +35,7 @@ class InlineBackend:
         try:
             worker = bring_up(self._worker_cls, boot)
         except Exception as error:
-            self._said.append((slot, SetupFailed(boot.gpu_id, clip(render(error)))))  # type: ignore[arg-type]
+            self._said.append((slot, SetupRaised(clip(render(error)))))
             return
         self._workers[slot] = _InlineWorker(slot, boot, worker, self._said)
         self._said.append((slot, Ready(0.0, os.getpid())))
@@ -137,7 +136,7 @@ class _InlineWorker:
             self._worker.cleanup()
         except Exception as error:
             text = clip(render(error))
-            self._said.append((self._slot, CleanupFailed(self._boot.gpu_id, text)))  # type: ignore[arg-type]
+            self._said.append((self._slot, CleanupRaised(text)))
         self.close()
         self._said.append((self._slot, Died("finished", (), True)))
 
@@ -151,6 +150,6 @@ class _InlineWorker:
     def send(self, message: Any) -> None:
         self._said.append((self._slot, pickle.loads(pickle.dumps(message))))
 
-    def send_frame(self, kind: FrameKind, *parts: Any) -> None:
+    def send_frame(self, kind: int, *parts: Any) -> None:
         body = memoryview(b"".join(parts))
         self._said.append((self._slot, open_frame(kind, body[FLUSH.size :])))

@@ -11,6 +11,7 @@ import os
 import pickle
 import select
 import signal
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,10 +22,10 @@ from gpu_dispatch.backends.opening import open_frame, open_large, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import DeviceMonitor, Grant
-from gpu_dispatch.protocol import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
 from gpu_dispatch.transport.board import FLUSH
 from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
 
 CHECK_EXIT_S = 0.1
 """Where there is no pidfd (not Linux), how often exits are looked for."""
@@ -249,8 +250,12 @@ class LocalBackend:
             return False
         for kind, body in frames:
             if kind != FrameKind.MESSAGE:
-                process.board.note_received(*FLUSH.unpack_from(body))
-                said.append((slot, open_frame(kind, body[FLUSH.size :])))
+                try:
+                    answered = open_frame(kind, body[FLUSH.size :])
+                    process.board.note_received(*FLUSH.unpack_from(body))
+                except (BrokenFrame, struct.error):
+                    return False
+                said.append((slot, answered))
                 continue
             try:
                 message = pickle.loads(body)

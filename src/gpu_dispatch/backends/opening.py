@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 from gpu_dispatch.backends.contract import TasksAnswered
-from gpu_dispatch.protocol import Failure, LargeResult
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.board import FAILURE, VALUE, Record, read_records
+from gpu_dispatch.transport.board import FAILURE, VALUE, read_records
 from gpu_dispatch.transport.codec import packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
-from gpu_dispatch.transport.frames import FrameKind
+from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.wire import Failure, LargeResult
+
+if TYPE_CHECKING:
+    from gpu_dispatch.transport.board import Record
 
 
 def open_frame(kind: int, body: memoryview) -> TasksAnswered:
+    """Raises BrokenFrame when it is none of ours."""
     if kind == FrameKind.ATOMS:
-        ids, busy, values = pickle.loads(body)
+        try:
+            ids, busy, values = pickle.loads(body)
+        except Exception as error:
+            raise BrokenFrame(f"a frame of numbers does not open: {error}") from None
         return TasksAnswered(ids, values, busy, [], len(body))
     return open_records(read_records(body), len(body))
 

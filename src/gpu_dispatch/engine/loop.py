@@ -39,19 +39,10 @@ from gpu_dispatch.engine.notices import (
 from gpu_dispatch.engine.timeline import Timeline
 from gpu_dispatch.errors import AllWorkersFailed, ErrorReport, InternalError, MainGuardError
 from gpu_dispatch.observe.stats import RunStats
-from gpu_dispatch.protocol import (
-    BatchSizeLearnt,
-    Boot,
-    CleanupFailed,
-    Failure,
-    GivenBack,
-    Ready,
-    SetupFailed,
-    TaskStarted,
-)
 from gpu_dispatch.scheduling import Scheduler
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
+from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, GivenBack, Ready, SetupRaised, TaskBegan
 
 MOST_UNDELIVERED_BYTES = 64 << 20
 """Results read and not delivered. Less would let workers idle behind a callback that is slow only now and then."""
@@ -116,11 +107,11 @@ class Loop:
         self._doors: dict[type, Callable[[int, Any], None]] = {
             TasksAnswered: self._on_answered,
             Ready: self._on_ready,
-            SetupFailed: self._on_setup_failed,
-            CleanupFailed: self._on_cleanup_failed,
+            SetupRaised: self._on_setup_failed,
+            CleanupRaised: self._on_cleanup_failed,
             CannotStart: self._on_cannot_start,
             GivenBack: self._on_given_back,
-            TaskStarted: self._on_started,
+            TaskBegan: self._on_started,
             ItemRefused: self._on_refused,
             BatchSizeLearnt: self._on_batch_size_learnt,
             Died: self._on_died,
@@ -235,10 +226,10 @@ class Loop:
     def _add_worker(self, like: int) -> None:
         """One more worker on the GPU of the slot ``like``."""
         self._add_slot(like)
-        self._tell(told.SlotAdded())  # type: ignore[attr-defined]
+        self._tell(told.SlotAdded())
 
     def _remove_worker(self, slot: int) -> None:
-        self._tell(told.SlotRemoved(slot))  # type: ignore[attr-defined]
+        self._tell(told.SlotRemoved(slot))
 
     def _tell(self, what: told.Input) -> None:
         for action in self._scheduler.handle(what, time.monotonic()):
@@ -316,26 +307,26 @@ class Loop:
             self._feeder.start()
         self._tell(told.WorkerReady(slot))
 
-    def _on_setup_failed(self, slot: int, said: SetupFailed) -> None:
-        hint = self._explain_setup(said.error)
-        text = f"{said.error.rstrip()}\n{hint}" if hint else said.error
+    def _on_setup_failed(self, slot: int, said: SetupRaised) -> None:
+        hint = self._explain_setup(said.text)
+        text = f"{said.text.rstrip()}\n{hint}" if hint else said.text
         self._stats.workers[slot].error = text
         if self._timeline is not None:
             self._timeline.worker("worker_setup_failed", slot, detail=text)
-        self._tell(told.SetupRaised(slot, text, fatal=said.error.startswith(GUARD_MARK)))
+        self._tell(told.SetupRaised(slot, text, fatal=said.text.startswith(GUARD_MARK)))
 
     def _on_cannot_start(self, slot: int, said: CannotStart) -> None:
         self._tell(told.SetupRaised(slot, said.text, fatal=True))
 
-    def _on_cleanup_failed(self, slot: int, said: CleanupFailed) -> None:
-        self._note_cleanup_failure(slot, said.error)
+    def _on_cleanup_failed(self, slot: int, said: CleanupRaised) -> None:
+        self._note_cleanup_failure(slot, said.text)
 
     def _note_cleanup_failure(self, slot: int, text: str) -> None:
         self._cleanup_failed.add(slot)
         self._stats.cleanup_failures += 1
         self._stats.workers[slot].error = text
 
-    def _on_started(self, slot: int, said: TaskStarted) -> None:
+    def _on_started(self, slot: int, said: TaskBegan) -> None:
         if self._announced is not None and said.task_id in self._items and said.task_id not in self._announced:
             self._announced.add(said.task_id)
             self.notices.put(Started(self._worker_ids[slot], (said.task_id,)))
@@ -350,9 +341,9 @@ class Loop:
         """A task that starts right behind another is not announced by its worker: that would cost tiny tasks too much.
         If it turns out not to be tiny, it is seen here."""
         self._listen_at = time.monotonic() + LISTEN_S
-        for slot, worker_id in enumerate(self._worker_ids):
+        for slot in range(len(self._worker_ids)):
             for task_id in self._backend.running(slot)[0]:
-                self._on_started(slot, TaskStarted(task_id, worker_id))
+                self._on_started(slot, TaskBegan(task_id))
 
     def _on_answered(self, slot: int, said: TasksAnswered) -> None:
         if self._is_listening:
@@ -435,7 +426,7 @@ class Loop:
     def _peek(self, action: do.PeekWorker) -> None:
         running, since = self._backend.running(action.slot)
         for task_id in running if self._announced is not None else ():
-            self._on_started(action.slot, TaskStarted(task_id, self._worker_ids[action.slot]))
+            self._on_started(action.slot, TaskBegan(task_id))
         self._tell(told.WorkerPeeked(action.slot, running, since, unread=self.paused))
 
     def _retire(self, action: do.RetireSlot) -> None:

@@ -18,8 +18,9 @@ from gpu_dispatch.engine.loop import Loop
 from gpu_dispatch.engine.timeline import Timeline
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.options import Options, RunArguments
-from gpu_dispatch.protocol import BatchSizeLearnt, Boot, Outcome
+from gpu_dispatch.protocol import Outcome
 from gpu_dispatch.scheduling import Scheduler, SchedulerSettings
+from gpu_dispatch.wire import BatchSizeLearnt, Boot
 
 FEEDER_JOIN_S = 0.2
 

@@ -16,20 +16,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpu_dispatch.protocol import BatchSizeLearnt, Failure, RuntimePlan, TaskStarted
 from gpu_dispatch.runtime import oom
 from gpu_dispatch.runtime.active import ActiveTasks
 from gpu_dispatch.runtime.batch_size import AutoBatchSize, FixedBatchSize
 from gpu_dispatch.runtime.failures import failure_of, render
 from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
-from gpu_dispatch.runtime.outbox import Outbox, Sender
+from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.runtime.soft_timeout import SoftTimer
 from gpu_dispatch.runtime.sources import DirectSource, PreparedSource, Source, Task
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import WillNotPickle
+from gpu_dispatch.wire import BatchSizeLearnt, Failure, RuntimePlan, TaskBegan
 from gpu_dispatch.worker import BaseWorker
+
+if TYPE_CHECKING:
+    from gpu_dispatch.runtime.outbox import Sender
 
 POISONED_EXIT = 70
 """Exit code of a worker whose GPU context broke during a batch: the parent then finds the guilty task."""
@@ -46,7 +49,7 @@ class BatchRunner:
         plan: RuntimePlan,
         task_timeout: float | None,
         *,
-        is_oom: Callable[[BaseException], bool] = oom.is_oom,
+        is_oom: Callable[[BaseException], bool] | None = None,
         cost: Callable[[Any], float] | None = None,
         budget: float = 0.0,
     ) -> None:
@@ -55,7 +58,7 @@ class BatchRunner:
         self._outbox = outbox
         self._channel = channel
         self._plan = plan
-        self._is_oom = is_oom
+        self._is_oom = is_oom or oom.is_oom
         self._cost, self._budget = cost, budget
         self._held_over: Task | None = None  # taken, but too much for the budget of the last batch
         self._active = ActiveTasks(board)
@@ -205,7 +208,7 @@ class BatchRunner:
         items = [item for _, item in part]
         if self._plan.announce_starts:
             for task_id in ids:
-                self._channel.send(TaskStarted(task_id, worker.worker_id))
+                self._channel.send(TaskBegan(task_id))
         started = self._active.begin(ids)
         worker.task_id, worker._batch_ids = ids[0], tuple(ids)
         timer.rang = False

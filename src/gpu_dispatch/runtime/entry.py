@@ -8,28 +8,39 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import pickle
-import random
-import signal
-import socket
 import sys
 import threading
 import time
-from typing import Any
 
-from gpu_dispatch.protocol import Boot, CleanupFailed, Finish, Finished, Ready, RecallTasks, RunTasks, SetupFailed
-from gpu_dispatch.protocol import GivenBack as TasksGivenBack
-from gpu_dispatch.runtime import lifeline, main_module, oom
-from gpu_dispatch.runtime.batches import BatchRunner
-from gpu_dispatch.runtime.failures import clip, render
+from gpu_dispatch.runtime import lifeline, main_module
+from gpu_dispatch.runtime.c_signal import signal
 from gpu_dispatch.runtime.mailbox import Mailbox
-from gpu_dispatch.runtime.outbox import Outbox, Sender
+from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.runtime.runner import TaskRunner
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import Board
-from gpu_dispatch.transport.channel import WorkerChannel
 from gpu_dispatch.transport.codec import Packer
-from gpu_dispatch.worker import BaseWorker
+from gpu_dispatch.transport.pickling import loads
+from gpu_dispatch.transport.worker_channel import WorkerChannel
+from gpu_dispatch.wire import (
+    Boot,
+    CleanupRaised,
+    Finish,
+    Finished,
+    GivenBack,
+    Ready,
+    RecallTasks,
+    RunTasks,
+    SetupRaised,
+)
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gpu_dispatch.runtime.batches import BatchRunner
+    from gpu_dispatch.runtime.outbox import Sender
+    from gpu_dispatch.worker import BaseWorker
 
 
 def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, results_fd: int) -> None:
@@ -38,7 +49,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     # Ctrl-C reaches the parent, which decides what becomes of us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_output()
-    channel = WorkerChannel(socket.socket(fileno=channel_fd))
+    channel = WorkerChannel(channel_fd)
     board = Board(board_fd)
     items = ArenaReader(items_fd)
     for fd in (board_fd, items_fd):
@@ -50,7 +61,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     try:
         worker, setup_s = _set_up(boot)
     except BaseException as error:
-        channel.send(SetupFailed(boot.gpu_id, clip(main_module.explain(error) or render(error))))
+        channel.send(SetupRaised(main_module.explain(error) or _text_of(error)))
         sys.exit(1)
     results = ArenaWriter(results_fd)
     mailbox = Mailbox(items, in_batches=in_batches(boot, worker))
@@ -64,7 +75,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     try:
         worker.cleanup()
     except BaseException as error:
-        channel.send(CleanupFailed(boot.gpu_id, clip(render(error))))
+        channel.send(CleanupRaised(_text_of(error)))
     _flush_output()
     channel.send(Finished())
 
@@ -76,8 +87,7 @@ def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
     sys.path[:] = boot.sys_path
     sys.argv[:] = boot.argv
     main_module.restore(boot.main_path, boot.main_name)
-    random.seed(boot.seed)
-    return bring_up(pickle.loads(boot.worker_cls), boot), time.monotonic() - started
+    return bring_up(loads(boot.worker_cls), boot), time.monotonic() - started
 
 
 def bring_up(worker_cls: type[BaseWorker], boot: Boot) -> BaseWorker:
@@ -86,7 +96,7 @@ def bring_up(worker_cls: type[BaseWorker], boot: Boot) -> BaseWorker:
     worker.device = boot.device
     worker.worker_id = boot.worker_id
     worker.base_seed = boot.base_seed
-    worker.setup(boot.gpu_id, boot.seed, **pickle.loads(boot.setup_kwargs))
+    worker.setup(boot.gpu_id, boot.seed, **loads(boot.setup_kwargs))
     return worker
 
 
@@ -99,11 +109,13 @@ def make_runner(
 ) -> TaskRunner | BatchRunner:
     """One task at a time, unless the worker works in batches or overlaps I/O."""
     plan = boot.plan
-    is_oom = oom.is_oom if plan.is_oom is None else pickle.loads(plan.is_oom)
+    is_oom = None if plan.is_oom is None else loads(plan.is_oom)
     if not in_batches(boot, worker):
         announce = channel.send if plan.announce_starts else None
         return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, announce, is_oom)
-    cost, budget = (None, 0.0) if plan.batch_by is None else pickle.loads(plan.batch_by)
+    from gpu_dispatch.runtime.batches import BatchRunner  # only for those who need it: it brings a lot along
+
+    cost, budget = (None, 0.0) if plan.batch_by is None else loads(plan.batch_by)
     return BatchRunner(
         worker, mailbox, outbox, board, channel, plan, boot.task_timeout, is_oom=is_oom, cost=cost, budget=budget
     )
@@ -111,6 +123,7 @@ def make_runner(
 
 def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: list[Any]) -> None:
     """The reader thread: ends with the process, or ends it when the parent is gone."""
+    lifeline.tie_second_rope()
     while True:
         for message in mail:
             if isinstance(message, RunTasks):
@@ -118,7 +131,7 @@ def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: l
             elif isinstance(message, RecallTasks):
                 returned = tuple(mailbox.give_back(message.count))
                 outbox.flush_for_parent()
-                channel.send(TasksGivenBack(returned))
+                channel.send(GivenBack(returned))
             elif isinstance(message, Finish):
                 mailbox.finish()
         received = channel.receive()
@@ -126,6 +139,12 @@ def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: l
             lifeline.end_group()
             return
         mail = received
+
+
+def _text_of(error: BaseException) -> str:
+    from gpu_dispatch.runtime.failures import clip, render
+
+    return clip(render(error))
 
 
 def _prepare_output() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pickle
 import traceback
 
-from gpu_dispatch.protocol import Failure
 from gpu_dispatch.transport.explain import safe_str
+from gpu_dispatch.wire import Failure
 
 MOST_TEXT = 64_000
 """Characters of a text that are kept: head and tail, where tracebacks say what matters."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
 import sys
+
+from gpu_dispatch.runtime.c_signal import signal
 
 F_SETSIG = 10  # not in the fcntl module before Python 3.13's typeshed; from <linux/fcntl.h>
 PR_SET_PDEATHSIG = 1
@@ -25,15 +26,21 @@ def tie_to_parent(lifeline_fd: int) -> None:
     fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline_fd, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, fcntl.fcntl(lifeline_fd, fcntl.F_GETFL) | os.O_ASYNC)
+    # The parent may have died before the ropes were tied; the pipe is never written to, so readable means hung up.
+    if select.select([lifeline_fd], [], [], 0)[0]:
+        end_group()
+
+
+def tie_second_rope() -> None:
+    """Apart from the first, because it needs ctypes, which is slow to import: called once the worker is at work."""
+    if sys.platform != "linux":
+        return
     try:
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (ImportError, OSError, AttributeError):
         pass  # no libc to call (musl builds without ctypes): the lifeline holds alone
-    # The parent may have died before the ropes were tied; the pipe is never written to, so readable means hung up.
-    if select.select([lifeline_fd], [], [], 0)[0]:
-        end_group()
 
 
 def end_group() -> None:

@@ -6,29 +6,40 @@ The reader thread puts them in and, on recall, takes the youngest out again; the
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections import deque
-from collections.abc import Callable
 from itertools import repeat
-from typing import Any, NamedTuple
 
-from gpu_dispatch.protocol import RunTasks
-from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.codec import Packed, discard, unpack
+from gpu_dispatch.transport.codec import discard, unpack
+from gpu_dispatch.transport.pickling import loads
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gpu_dispatch.transport.arena import ArenaReader
+    from gpu_dispatch.transport.codec import Packed
+    from gpu_dispatch.wire import RunTasks
 
 
-class Sealed(NamedTuple):
+class Sealed:
     """Tasks that must run as one batch, alone: see ``SendTasks.together``."""
 
-    tasks: list[tuple[int, Any]]
+    __slots__ = ("tasks",)
+
+    def __init__(self, tasks: list[tuple[int, Any]]) -> None:
+        self.tasks = tasks
 
 
-class Encoded(NamedTuple):
+class Encoded:
     """An item still in its pickle: it is opened inside its own task, so that a bad one is that task's failure."""
 
-    data: Packed
-    arena: ArenaReader
+    __slots__ = ("arena", "data")
+
+    def __init__(self, data: Packed, arena: ArenaReader) -> None:
+        self.data = data
+        self.arena = arena
 
     def open(self) -> Any:
         """Once only: what lies in the arena is free to be overwritten when the item is gone."""
@@ -51,7 +62,7 @@ class Mailbox:
 
     def deliver(self, message: RunTasks) -> None:
         form, data = message.payload
-        items = pickle.loads(data) if form == "atoms" else map(Encoded, data, repeat(self._arena))
+        items = loads(data) if form == "atoms" else map(Encoded, data, repeat(self._arena))
         tasks = zip(message.task_ids, items, strict=True)
         with self._news:
             if message.together and self._in_batches:

@@ -8,10 +8,12 @@ and the script is not run again. When the script *is* imported again, and starts
 from __future__ import annotations
 
 import sys
-import types
-from typing import Any
 
 from gpu_dispatch.errors import MainGuardError
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from typing import Any
 
 _importing_main = False
 
@@ -33,7 +35,7 @@ def restore(path: str | None, name: str | None) -> None:
             namespace = runpy.run_path(path, run_name="__mp_main__")
     finally:
         _importing_main = False
-    module = types.ModuleType("__mp_main__")
+    module = type(sys)("__mp_main__")
     module.__dict__.update(namespace)
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module
 

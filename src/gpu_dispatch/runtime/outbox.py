@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import pickle
-import threading
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from _thread import allocate_lock
 
-from gpu_dispatch.protocol import Failure, LargeResult
 from gpu_dispatch.transport.board import FAILURE, VALUE, Board
 from gpu_dispatch.transport.codec import Large, Packer
-from gpu_dispatch.transport.frames import FrameKind
+from gpu_dispatch.transport.pickling import dumps
+from gpu_dispatch.wire import Failure, LargeResult
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    class Sender(Protocol):
+        """The outgoing half of a channel."""
+
+        def send(self, message: object) -> None: ...
+
+        def send_frame(self, kind: int, *parts: Any) -> None: ...
+
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
-
-
-class Sender(Protocol):
-    """The outgoing half of a channel."""
-
-    def send(self, message: object) -> None: ...
-
-    def send_frame(self, kind: FrameKind, *parts: Any) -> None: ...
 
 
 class Outbox:
@@ -38,7 +40,7 @@ class Outbox:
         self._packer = packer
         self._channel = channel
         self._board = board
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self.quiet_since = 0.0
         """When the parent last heard from us."""
 
@@ -63,7 +65,7 @@ class Outbox:
         if not self._lock.acquire(False):
             self._wait_for_lock()
         try:
-            self._add(task_id, busy_s, FAILURE, pickle.dumps(failure, protocol=5))
+            self._add(task_id, busy_s, FAILURE, dumps(failure, protocol=5))
         finally:
             self._lock.release()
 

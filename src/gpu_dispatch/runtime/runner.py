@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, cast
 
 from gpu_dispatch.errors import SoftTimeout
-from gpu_dispatch.protocol import Failure, TaskStarted
-from gpu_dispatch.runtime import oom
-from gpu_dispatch.runtime.failures import failure_of
 from gpu_dispatch.runtime.mailbox import Encoded, Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
-from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import WillNotPickle
-from gpu_dispatch.worker import BaseWorker
+from gpu_dispatch.wire import Failure, TaskBegan
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gpu_dispatch.transport.board import Board
+    from gpu_dispatch.worker import BaseWorker
 
 ANNOUNCE_AFTER_S = 0.001
 """Tasks that start sooner than this after the last message are told as started together with their results."""
@@ -29,8 +31,8 @@ class TaskRunner:
         outbox: Outbox,
         board: Board,
         task_timeout: float | None,
-        announce: Callable[[TaskStarted], None] | None = None,
-        is_oom: Callable[[BaseException], bool] = oom.is_oom,
+        announce: Callable[[TaskBegan], None] | None = None,
+        is_oom: Callable[[BaseException], bool] | None = None,
     ) -> None:
         self._worker = worker
         self._mailbox = mailbox
@@ -47,7 +49,7 @@ class TaskRunner:
         """
         worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
         process, start, succeed = worker.process, self._board.start, outbox.succeed
-        take = cast("Callable[[], tuple[int, Any]]", self._mailbox.take)  # never sealed: see Mailbox
+        take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         limit_s, announce = timer.limit_s, self._announce
         timer.install()
         try:
@@ -63,7 +65,7 @@ class TaskRunner:
                 worker.task_id = task_id
                 if announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
-                    announce(TaskStarted(task_id, worker.worker_id))
+                    announce(TaskBegan(task_id))
                     started = monotonic()
                     start(task_id, started)
                 try:
@@ -97,15 +99,19 @@ class TaskRunner:
         return not self._mailbox.finishing
 
     def _failure(self, error: BaseException) -> Failure:
+        from gpu_dispatch.runtime.failures import failure_of  # here: most workers never need it
+
         if isinstance(error, WillNotPickle):
             return Failure("transport", f"the result cannot be sent back. {error}")
         failure = failure_of(error, self._kind_of(error))
         return Failure("timeout", failure.text, failure.type_names) if self._timer.rang else failure
 
     def _kind_of(self, error: BaseException) -> str:
+        from gpu_dispatch.runtime import oom
+
         if oom.is_poisoned(error):
             return "poisoned"
-        if self._is_oom(error):
+        if (self._is_oom or oom.is_oom)(error):
             oom.empty_caches()  # the next task should find the memory that this one took
             return "oom"
         return "error"

@@ -9,12 +9,15 @@ What user code does with it is its business; a task that swallows it and goes on
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from types import FrameType
 
 from gpu_dispatch.errors import SoftTimeout
+from gpu_dispatch.runtime.c_signal import signal
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from types import FrameType
 
 NEVER = float("inf")
 SHORTEST_S = 0.001  # setitimer(0) would disarm

@@ -17,12 +17,15 @@ mapping of its own would hold a descriptor, and a user who keeps a thousand arra
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
-from typing import Any, NamedTuple
 
-from gpu_dispatch.transport.memory import create_memory_file, memory_of_this_machine
+from gpu_dispatch.light import dataclass
+from gpu_dispatch.transport.memory import create_memory_file
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from typing import Any
 
 THRESHOLD = 1 << 15
 """Bytes from which the arena is used. Below it, the copies through the socket cost less than the bookkeeping."""
@@ -34,7 +37,8 @@ NOTHING = 1 << 62  # larger than any capacity
 MADV_POPULATE_WRITE = 23  # from <linux/mman.h>, 5.14: fault the pages in at once, not one by one at the first touch
 
 
-class Ref(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ref:
     """Where a buffer lies, as it travels in a message."""
 
     piece: int
@@ -66,11 +70,6 @@ def create_arena_file(limit: int) -> int:
         size = max(CONTROL_BYTES, size // 2 // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY)
 
 
-def arena_bytes(workers: int) -> int:
-    """The limit of one arena, when ``workers`` workers have two each: a quarter of the memory in all."""
-    return max(16 << 20, min(1 << 30, memory_of_this_machine() // 4 // (2 * max(1, workers))))
-
-
 def capacity_for(size: int) -> int:
     """Rounded up in steps of an eighth to a quarter, so that buffers of similar size use the same pieces."""
     step = max(mmap.ALLOCATIONGRANULARITY, 1 << max(0, size.bit_length() - 3))
@@ -81,9 +80,9 @@ class ArenaWriter:
     """For one thread, or under a lock."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = os.dup(fd)
         self._map = mmap.mmap(fd, 0)
         self._memory = memoryview(self._map)
+        self._fd = os.dup(fd)  # after the mapping, which may fail
         self._limit = len(self._memory)
         self._end = CONTROL_BYTES
         self._pieces: list[tuple[int, int]] = []  # (offset, capacity)
@@ -245,6 +244,8 @@ def _lease_type(capacity: int) -> Any:
     """A ctypes array that frees its piece when it dies: views of it keep it alive, arrays made from them too."""
     known = _lease_types.get(capacity)
     if known is None:
+        import ctypes  # here: few workers ever need it, and it takes a while
+
         # Bound as a default: at the end of the interpreter the name may be gone before the last array is.
         def __del__(self: Any, getpid: Any = os.getpid) -> None:
             if self.pid == getpid():  # a forked child has a copy of this object, and no say in what becomes of it

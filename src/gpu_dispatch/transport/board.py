@@ -19,18 +19,25 @@ The parent reads single words while the worker lives, and the page only when it 
 from __future__ import annotations
 
 import mmap
-import pickle
 import struct
-from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
-from gpu_dispatch.transport.frames import FrameKind
+from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.memory import create_memory_file
+from gpu_dispatch.transport.pickling import dumps
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Record = tuple[int, float, int, Any]
+    """(task id, busy seconds, tag, bytes or number)"""
 
 RUNNING, FLUSHES, COUNT, FIRST = 0, 2, 3, 8
 MOST_RUNNING = 4096
 """Tasks that can be noted as running at once: a batch, and those in preprocessing."""
+MOST_READINGS = 100
 LIST_WORDS = 2 * MOST_RUNNING
 PAGE_AT = 8 * (FIRST + 2 * LIST_WORDS)
 PAGE_BYTES = 1 << 16
@@ -45,9 +52,6 @@ VALUE, FAILURE, INT, FLOAT = range(4)
 
 NEVER = float("inf")
 """The instant of a task whose clock stands still: it is done, and its result waits to be written."""
-
-Record = tuple[int, float, int, Any]
-"""(task id, busy seconds, tag, bytes or number)"""
 
 
 def create_board_file() -> int:
@@ -133,14 +137,14 @@ class Board:
     def has_records(self) -> bool:
         return self._count > 0
 
-    def frame(self) -> tuple[FrameKind, bytes, Any]:
+    def frame(self) -> tuple[int, bytes, Any]:
         """Kind and parts of a frame with all that is on the page."""
         number = FLUSH.pack(self._words[FLUSHES])
         if self._atoms is not None:
-            return FrameKind.ATOMS, number, pickle.dumps(self._atoms, protocol=5)
+            return FrameKind.ATOMS, number, dumps(self._atoms, protocol=5)
         return FrameKind.RECORDS, number, self._page[: self._used]
 
-    def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[FrameKind, bytes, bytes]:
+    def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[int, bytes, bytes]:
         """The same of one record that is too large for the page."""
         head = FLUSH.pack(self._words[FLUSHES]) + RECORD.pack(tag, len(data), task_id, busy_s)
         return FrameKind.RECORDS, head, data
@@ -165,13 +169,14 @@ class BoardReader:
 
     def running(self) -> dict[int, float]:
         """The running tasks, each with the instant it began. Read until two readings agree: the worker may be
-        writing at this moment."""
+        writing at this moment. One that goes through tasks faster than we read gives no two that agree."""
         reading = self._read_running()
-        while True:
+        for _ in range(MOST_READINGS):
             again = self._read_running()
             if again == reading:
-                return again
+                break
             reading = again
+        return reading
 
     def oldest(self) -> tuple[tuple[int, ...], float | None]:
         """Those that have been running longest, and since when. A batch shares one instant."""
@@ -191,11 +196,17 @@ class BoardReader:
         self._received = flush
 
     def last_records(self) -> list[Record]:
-        """What a dead worker had finished and not sent."""
+        """What a dead worker had finished and not sent. A wild pointer may have destroyed the page: as much of it as
+        can be read."""
         count = self._words[COUNT]
         if not count or self._words[FLUSHES] <= self._received:
             return []
-        return read_records(memoryview(self._map[PAGE_AT:]), count)
+        records: list[Record] = []
+        try:
+            read_records(memoryview(self._map[PAGE_AT:]), count, records)
+        except BrokenFrame:
+            pass
+        return records
 
     def close(self) -> None:
         self._words.release()
@@ -203,19 +214,24 @@ class BoardReader:
         self._map.close()
 
 
-def read_records(page: memoryview, most: int | None = None) -> list[Record]:
-    """The records of a page, or of a frame (after its flush number)."""
-    records: list[Record] = []
-    at = 0
-    while at < len(page) and (most is None or len(records) < most):
-        tag, length, task_id, busy_s = RECORD.unpack_from(page, at)
-        start = at + RECORD.size
-        at = start + length
-        data: Any = page[start:at]
-        if tag == INT:
-            (data,) = _INT_VALUE.unpack(data)
-        elif tag == FLOAT:
-            (data,) = _FLOAT_VALUE.unpack(data)
+def read_records(page: memoryview, most: int | None = None, records: list[Record] | None = None) -> list[Record]:
+    """The records of a page, or of a frame (after its flush number). Raises BrokenFrame where they make no sense."""
+    records = [] if records is None else records
+    at, size = 0, len(page)
+    while at < size and (most is None or len(records) < most):
+        try:
+            tag, length, task_id, busy_s = RECORD.unpack_from(page, at)
+            start = at + RECORD.size
+            at = start + length
+            data: Any = page[start:at]
+            if tag == INT:
+                (data,) = _INT_VALUE.unpack(data)
+            elif tag == FLOAT:
+                (data,) = _FLOAT_VALUE.unpack(data)
+        except struct.error as error:
+            raise BrokenFrame(f"a record is cut short: {error}") from None
+        if at > size or tag > FLOAT:
+            raise BrokenFrame(f"a record of kind {tag} and {length} bytes was announced")
         records.append((task_id, busy_s, tag, data))
     return records
 

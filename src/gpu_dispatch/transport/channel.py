@@ -1,21 +1,17 @@
-"""The two ends of a private duplex channel: one that never blocks, one that may.
+"""The parent's end of a private duplex channel: it never blocks.
 
-The parent's end writes what the socket takes and keeps the rest (two ends that both block on big frames deadlock).
-The worker's end blocks: a parent that reads slowly slows the worker down, and that is the backpressure.
+It writes what the socket takes and keeps the rest (two ends that both block on big frames deadlock).
+The worker's end (worker_channel.py) does block: a parent that reads slowly slows the worker down.
 """
 
 from __future__ import annotations
 
-import pickle
 import socket
-import threading
 from collections import deque
-from typing import Any
 
-from gpu_dispatch.transport.frames import FrameKind, FrameReader, header
+from gpu_dispatch.transport.frames import RECEIVE_BYTES, FrameKind, FrameReader, header
+from gpu_dispatch.transport.pickling import dumps
 
-RECEIVE_BYTES = 1 << 18
-"""Per system call. Larger means fewer calls for large results, at the price of memory held per call."""
 RECEIVE_ROUNDS = 16
 """At most this many calls before the other workers get their turn."""
 
@@ -28,7 +24,7 @@ def channel_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def encode(message: object) -> bytes:
-    return pickle.dumps(message, protocol=5)
+    return dumps(message, protocol=5)
 
 
 class Channel:
@@ -92,42 +88,3 @@ class Channel:
         self.closed = True
         self._backlog.clear()
         self._socket.close()
-
-
-class WorkerChannel:
-    """The worker's end. One thread reads; any thread may send."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self._reader = FrameReader()
-        self._lock = threading.Lock()
-
-    def send(self, message: object) -> None:
-        body = encode(message)
-        self.send_frame(FrameKind.MESSAGE, body)
-
-    def send_frame(self, kind: FrameKind, *parts: Any) -> None:
-        """Write one frame made of ``parts``, without joining them first when they are large."""
-        size = sum(len(part) for part in parts)
-        with self._lock:
-            if size <= 1 << 16:
-                self._socket.sendall(b"".join((header(kind, size), *parts)))
-                return
-            self._socket.sendall(header(kind, size))
-            for part in parts:
-                self._socket.sendall(part)
-
-    def receive(self) -> list[Any] | None:
-        """The next messages, waiting for at least one; ``None`` when the parent is gone."""
-        while True:
-            try:
-                data = self._socket.recv(RECEIVE_BYTES)
-            except InterruptedError:
-                continue
-            except OSError:
-                return None
-            if not data:
-                return None
-            frames = self._reader.feed(data)
-            if frames:
-                return [pickle.loads(body) for _, body in frames]

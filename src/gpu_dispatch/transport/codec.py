@@ -11,28 +11,31 @@ the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 from __future__ import annotations
 
 import io
-import pickle
 import sys
-from collections.abc import Callable, Sequence
-from types import FunctionType
-from typing import Any, NamedTuple
 
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
-from gpu_dispatch.transport.explain import explain_pickling_error
+from gpu_dispatch.transport.pickling import PickleBuffer, Pickler, dumps, loads
+
+TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Dumps = Callable[[Any], bytes]
 
 ATOMS = frozenset((int, float, bool, str, type(None)))
 """Types that always pickle and always unpickle."""
 MOST_ATOM_BYTES = 1 << 18
 """A list of atoms that is larger holds large strings: those are better off in the arena."""
 
-Dumps = Callable[[Any], bytes]
-
 
 class WillNotPickle(Exception):
     """Carries a text for the user: what, where inside it, and what to do."""
 
 
-class Large(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Large:
     pickle: bytes | Ref
     buffers: tuple[Ref, ...]
 
@@ -74,18 +77,18 @@ class Packer:
 
     def _dumps(self, value: Any) -> bytes:
         if self._arena is None:
-            return pickle.dumps(value, protocol=5)
+            return dumps(value, protocol=5)
         if not hasattr(sys.modules.get("torch"), "Tensor"):  # not loaded, or being loaded in another thread
-            return pickle.dumps(value, protocol=5, buffer_callback=self._keep_inside)
+            return dumps(value, protocol=5, buffer_callback=self._keep_inside)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
         out = io.BytesIO()
-        pickler = pickle.Pickler(out, protocol=5, buffer_callback=self._keep_inside)
+        pickler = Pickler(out, protocol=5, buffer_callback=self._keep_inside)
         pickler.dispatch_table = TENSOR_REDUCERS
         pickler.dump(value)
         return out.getvalue()
 
-    def _keep_inside(self, buffer: pickle.PickleBuffer) -> bool:
+    def _keep_inside(self, buffer: PickleBuffer) -> bool:
         """Called for each buffer: false takes it out of the pickle, because it lies in the arena."""
         raw = buffer.raw()
         if raw.nbytes < THRESHOLD or self._arena is None:
@@ -115,6 +118,8 @@ class Packer:
                 raise
             except BaseException:
                 pass  # the first error is the one that names the user's object
+        from gpu_dispatch.transport.explain import explain_pickling_error
+
         raise WillNotPickle(explain_pickling_error(value, error)) from error
 
     def _by_value(self, value: Any) -> bytes:
@@ -140,14 +145,14 @@ class _Lifted:
         self._data, self._kind = data, kind
 
     def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
-        return self._kind, (pickle.PickleBuffer(self._data),)
+        return self._kind, (PickleBuffer(self._data),)
 
 
-class _MainFinder(pickle.Pickler):
+class _MainFinder(Pickler):
     found = False
 
     def reducer_override(self, part: Any) -> Any:
-        named = part if isinstance(part, type | FunctionType) else type(part)
+        named = part if isinstance(part, (type, type(refers_to_main))) else type(part)
         self.found = self.found or named.__module__ == "__main__"
         return NotImplemented
 
@@ -162,12 +167,12 @@ def refers_to_main(value: Any) -> bool:
 def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
     """Raises whatever unpickling raises."""
     if not isinstance(packed, Large):
-        return pickle.loads(packed)
+        return loads(packed)
     assert arena is not None
     # All views are taken first: a piece whose view was never made would never be freed.
     buffers = [arena.view(ref) for ref in packed.buffers]
     body = arena.view(packed.pickle) if isinstance(packed.pickle, Ref) else packed.pickle
-    return pickle.loads(body, buffers=buffers)
+    return loads(body, buffers=buffers)
 
 
 def discard(packed: Packed, arena: ArenaReader) -> None:
@@ -197,7 +202,7 @@ def pack_atoms(items: Sequence[Any]) -> bytes | None:
     """All in one pickle, when all are atoms: nothing can go wrong with one of them alone."""
     if not ATOMS.issuperset(map(type, items)):
         return None
-    data = pickle.dumps(list(items), protocol=5)
+    data = dumps(list(items), protocol=5)
     return data if len(data) <= MOST_ATOM_BYTES else None
 
 

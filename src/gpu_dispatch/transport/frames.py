@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 
 HEADER = struct.Struct("<QB")
 
+RECEIVE_BYTES = 1 << 18
+"""Per system call. Larger means fewer calls for large results, at the price of memory held per call."""
 MOST_BYTES = 1 << 40
 """A length above this is not a frame but garbage: somebody wrote into our socket."""
 
 
-class FrameKind(IntEnum):
+class FrameKind:
+    """Plain numbers: an enum would be one more thing to import at the birth of a worker."""
+
     MESSAGE = 1
     """A pickled message of ``protocol``."""
     RECORDS = 2
@@ -24,7 +27,7 @@ class BrokenFrame(Exception):
     """What arrived cannot be a frame of ours; the channel is of no more use."""
 
 
-def header(kind: FrameKind, size: int) -> bytes:
+def header(kind: int, size: int) -> bytes:
     return HEADER.pack(size, kind)
 
 

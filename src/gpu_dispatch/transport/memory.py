@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
-
-UNKNOWN_MEMORY = 8 << 30
-"""What is assumed where nothing tells how much there is."""
 
 
 def create_memory_file(name: str, size: int) -> int:
@@ -15,6 +10,8 @@ def create_memory_file(name: str, size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create(f"gpu-dispatch-{name}", os.MFD_CLOEXEC)
     else:  # pragma: no cover -- not Linux
+        import tempfile
+
         fd, path = tempfile.mkstemp(prefix="gpu-dispatch-")
         os.unlink(path)
     try:
@@ -23,39 +20,3 @@ def create_memory_file(name: str, size: int) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def memory_of_this_machine(root: Path = Path("/")) -> int:
-    """What processes here may use together: the machine's memory, or what the container leaves of it."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        memory = UNKNOWN_MEMORY
-    return min([memory, *_control_group_limits(root)])
-
-
-def _control_group_limits(root: Path) -> list[int]:
-    """Of our group and of those around it. Inside a container ours looks like the outermost one."""
-    limits: list[int] = []
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers == "":
-            base, file = root / "sys/fs/cgroup", "memory.max"
-        elif "memory" in controllers.split(","):
-            base, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
-        else:
-            continue
-        parts = Path(path.lstrip("/")).parts
-        for depth in range(len(parts) + 1):
-            text = _read(base.joinpath(*parts[:depth], file)).strip()
-            if text.isdigit():  # "max" means none
-                limits.append(int(text))
-    return limits
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
