@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from os import PathLike
-from typing import Any
-
-from gpu_dispatch import devices
-from gpu_dispatch.assembly import Roster, assemble
-from gpu_dispatch.backends import travel
-from gpu_dispatch.backends.output import OutputPump
-from gpu_dispatch.batching import Batching
-from gpu_dispatch.engine.run import Run
 from gpu_dispatch.errors import RunInProgress, UsageError
-from gpu_dispatch.observe.stats import RunStats, empty_snapshot
-from gpu_dispatch.options import Options, RetryPolicy, RunArguments
-from gpu_dispatch.protocol import Outcome
 from gpu_dispatch.runtime.main_module import refuse_run_during_import
-from gpu_dispatch.worker import BaseWorker
+
+# Everything else is imported when a Dispatcher is made. The module of a worker class usually says "from gpu_dispatch
+# import BaseWorker, Dispatcher", and is imported by every worker process: what a run needs is of no use there.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from os import PathLike
+    from typing import Any
+
+    from gpu_dispatch import devices
+    from gpu_dispatch.backends.output import OutputPump
+    from gpu_dispatch.engine.run import Run
+    from gpu_dispatch.observe.stats import RunStats
+    from gpu_dispatch.options import RetryPolicy, RunArguments
+    from gpu_dispatch.protocol import Outcome
+    from gpu_dispatch.worker import BaseWorker
 
 
 class Dispatcher:
@@ -67,7 +67,16 @@ class Dispatcher:
 
             check_progress(progress)
         self._progress = progress
-        self._worker_cls = travel.check_worker_class(worker_cls)
+        import os
+        from threading import Lock
+
+        from gpu_dispatch import devices
+        from gpu_dispatch.assembly import Roster
+        from gpu_dispatch.backends.travel import check_worker_class
+        from gpu_dispatch.batching import Batching
+        from gpu_dispatch.options import Options
+
+        self._worker_cls = check_worker_class(worker_cls)
         self._options = Options(
             queue_size=queue_size,
             retries=retries,
@@ -80,7 +89,7 @@ class Dispatcher:
             suppress_worker_output=suppress_worker_output,
             log_dir=log_dir,
             isolate=isolate,
-            env=dict(env) if isinstance(env, Mapping) else env or {},
+            env={} if env is None else dict(env) if isinstance(env, dict) else env,
             backend=backend,
             cost=cost,
             setup_concurrency=setup_concurrency,
@@ -103,7 +112,7 @@ class Dispatcher:
         )
         self._roster = Roster(grants, one_per_gpu=workers_per_gpu == 1)
         self._batching = Batching(self._worker_cls, self._options, len(grants))
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._run: Run | None = None
         self._stats: RunStats | None = None
 
@@ -145,6 +154,8 @@ class Dispatcher:
         ``on_task_start(task_id, worker_id)``, ``on_progress(event)``, ``on_exit()``. Further keyword arguments go to
         your ``setup()``.
         """
+        from gpu_dispatch.options import RunArguments
+
         if not callable(on_success):
             raise UsageError(f"on_success must be callable, got {on_success!r:.80}")
         arguments = RunArguments(
@@ -180,6 +191,8 @@ class Dispatcher:
         **setup_kwargs: Any,
     ) -> Iterator[Outcome]:
         """Iterate over TaskSuccess, TaskError and TaskTimeout as they come, or in the order of the input."""
+        from gpu_dispatch.options import RunArguments
+
         arguments = RunArguments(
             items=generator,
             on_success=None,
@@ -220,6 +233,8 @@ class Dispatcher:
 
     def get_stats(self) -> dict[str, Any]:
         """A snapshot of the run that is going on, or of the last one. From any thread, at any time."""
+        from gpu_dispatch.observe.stats import empty_snapshot
+
         stats = self._stats
         return empty_snapshot() if stats is None else stats.snapshot()
 
@@ -231,6 +246,8 @@ class Dispatcher:
 
     def _shown(self) -> AbstractContextManager[object]:
         """A bar beside the run, for those who asked for one. It pulls; the run does not know of it."""
+        from contextlib import closing, nullcontext
+
         if self._progress is None:
             return nullcontext()
         from gpu_dispatch.ui.progress import start_progress
@@ -238,6 +255,8 @@ class Dispatcher:
         return closing(start_progress(self._progress, self.get_stats))
 
     def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
+        from gpu_dispatch.assembly import assemble
+
         refuse_run_during_import()
         with self._lock:
             if self._run is not None and not self._run.over:

@@ -10,8 +10,6 @@ Pure: told what happened, it answers with a size.
 
 from __future__ import annotations
 
-from statistics import median
-
 GAIN = 1.10
 """A larger batch must be this much better: less is noise, and a larger batch costs memory and latency."""
 SAMPLES = 4
@@ -161,7 +159,7 @@ class AutoBatchSize:
             return  # not a full batch of the size in question: it says nothing about it
         self._samples.append(seconds)
         if len(self._samples) >= SAMPLES:
-            middle = max(median(self._samples), 1e-9)
+            middle = max(_median(self._samples), 1e-9)
             self._samples.clear()
             self._judge(self._size / middle, middle)
 
@@ -206,3 +204,10 @@ class AutoBatchSize:
             self._size = size
         else:
             self._size, self._settled = self._best, True
+
+
+def _median(samples: list[float]) -> float:
+    """As in ``statistics``, which is too much to import for this."""
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
