@@ -156,6 +156,11 @@ class Board:
         self._used = self._count = 0
         self._atoms = ([], [], [])
 
+    def close(self) -> None:
+        for view in (self._words, self._instants, self._page):
+            view.release()
+        self._map.close()
+
 
 class BoardReader:
     """The parent's side: it reads."""
