@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from gpu_dispatch import devices
@@ -74,21 +75,26 @@ def assemble(
         path = pump.log_path(worker_id)
         stats.add_worker(worker_id, grant.gpu_id, grant.device, None if path is None else str(path))
 
-    for slot in range(len(roster)):
-        enter(slot)
-    run = Run(
-        arguments,
-        options,
-        scheduler_settings(options, arguments, roster, batching),
-        _backend(worker_cls, options, roster, pump, luggage),
-        stats,
-        roster.worker_ids,
-        lambda slot: _boot(slot, roster, luggage, arguments, batching),
-        devices.hint_for_setup_error,
-        lambda slot, learnt: batching.learn(roster.grants[slot], learnt),
-        lambda like: enter(roster.add_like(like)),
-        roster.gpu_of if options.workers_per_gpu == "auto" else None,
-    )
+    with ExitStack() as undo:
+        undo.callback(pump.close)
+        for slot in range(len(roster)):
+            enter(slot)
+        backend = _backend(worker_cls, options, roster, pump, luggage)
+        undo.callback(backend.close)
+        run = Run(
+            arguments,
+            options,
+            scheduler_settings(options, arguments, roster, batching),
+            backend,
+            stats,
+            roster.worker_ids,
+            lambda slot: _boot(slot, roster, luggage, arguments, batching),
+            devices.hint_for_setup_error,
+            lambda slot, learnt: batching.learn(roster.grants[slot], learnt),
+            lambda like: enter(roster.add_like(like)),
+            roster.gpu_of if options.workers_per_gpu == "auto" else None,
+        )
+        undo.pop_all()
     return run, pump
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from os import PathLike
+from typing import Any
+
+from gpu_dispatch import devices
+from gpu_dispatch.assembly import Roster, assemble
+from gpu_dispatch.backends import travel
+from gpu_dispatch.backends.output import OutputPump
+from gpu_dispatch.batching import Batching
+from gpu_dispatch.engine.run import Run
 from gpu_dispatch.errors import RunInProgress, UsageError
+from gpu_dispatch.observe.stats import RunStats, empty_snapshot
+from gpu_dispatch.options import Options, RetryPolicy, RunArguments
+from gpu_dispatch.protocol import Outcome
 from gpu_dispatch.runtime.main_module import refuse_run_during_import
-
-# Everything else is imported when a Dispatcher is made. The module of a worker class usually says "from gpu_dispatch
-# import BaseWorker, Dispatcher", and is imported by every worker process: what a run needs is of no use there.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from os import PathLike
-    from typing import Any
-
-    from gpu_dispatch import devices
-    from gpu_dispatch.backends.output import OutputPump
-    from gpu_dispatch.engine.run import Run
-    from gpu_dispatch.observe.stats import RunStats
-    from gpu_dispatch.options import RetryPolicy, RunArguments
-    from gpu_dispatch.protocol import Outcome
-    from gpu_dispatch.worker import BaseWorker
+from gpu_dispatch.worker import BaseWorker
 
 
 class Dispatcher:
@@ -67,16 +67,7 @@ class Dispatcher:
 
             check_progress(progress)
         self._progress = progress
-        import os
-        from threading import Lock
-
-        from gpu_dispatch import devices
-        from gpu_dispatch.assembly import Roster
-        from gpu_dispatch.backends.travel import check_worker_class
-        from gpu_dispatch.batching import Batching
-        from gpu_dispatch.options import Options
-
-        self._worker_cls = check_worker_class(worker_cls)
+        self._worker_cls = travel.check_worker_class(worker_cls)
         self._options = Options(
             queue_size=queue_size,
             retries=retries,
@@ -89,7 +80,7 @@ class Dispatcher:
             suppress_worker_output=suppress_worker_output,
             log_dir=log_dir,
             isolate=isolate,
-            env={} if env is None else dict(env) if isinstance(env, dict) else env,
+            env=dict(env) if isinstance(env, Mapping) else env or {},
             backend=backend,
             cost=cost,
             setup_concurrency=setup_concurrency,
@@ -112,7 +103,7 @@ class Dispatcher:
         )
         self._roster = Roster(grants, one_per_gpu=workers_per_gpu == 1)
         self._batching = Batching(self._worker_cls, self._options, len(grants))
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._run: Run | None = None
         self._stats: RunStats | None = None
 
@@ -154,8 +145,6 @@ class Dispatcher:
         ``on_task_start(task_id, worker_id)``, ``on_progress(event)``, ``on_exit()``. Further keyword arguments go to
         your ``setup()``.
         """
-        from gpu_dispatch.options import RunArguments
-
         if not callable(on_success):
             raise UsageError(f"on_success must be callable, got {on_success!r:.80}")
         arguments = RunArguments(
@@ -172,12 +161,8 @@ class Dispatcher:
             total_tasks=total_tasks,
             setup_kwargs=setup_kwargs,
         )
-        run, pump = self._prepare(arguments)
-        with self._shown():
-            try:
-                run.execute()
-            finally:
-                pump.close()
+        with self._prepared(arguments) as run, self._shown():
+            run.execute()
         return self.get_stats()
 
     def stream(
@@ -191,8 +176,6 @@ class Dispatcher:
         **setup_kwargs: Any,
     ) -> Iterator[Outcome]:
         """Iterate over TaskSuccess, TaskError and TaskTimeout as they come, or in the order of the input."""
-        from gpu_dispatch.options import RunArguments
-
         arguments = RunArguments(
             items=generator,
             on_success=None,
@@ -203,38 +186,54 @@ class Dispatcher:
         )
         return self._stream(arguments, ordered=ordered)
 
-    def _stream(self, arguments: RunArguments, *, ordered: bool) -> Iterator[Outcome]:
-        run, pump = self._prepare(arguments)
-        outcomes = run.outcomes()
-        with self._shown():
-            try:
-                yield from in_order(outcomes) if ordered else outcomes
-            finally:
-                outcomes.close()  # type: ignore[attr-defined]
-                pump.close()
+    def _stream(self, arguments: RunArguments, *, ordered: bool, begun: list[Run] | None = None) -> Iterator[Outcome]:
+        with self._prepared(arguments) as run, self._shown():
+            if begun is not None:
+                begun.append(run)
+            yield from run.outcomes(ordered=ordered)
 
-    async def astream(self, generator: Iterable[Any], **options: Any) -> AsyncIterator[Outcome]:
+    async def astream(
+        self,
+        generator: Iterable[Any],
+        *,
+        base_seed: int = 42,
+        task_timeout: float | None = None,
+        total_tasks: int | None = None,
+        ordered: bool = False,
+        **setup_kwargs: Any,
+    ) -> AsyncGenerator[Outcome, None]:
         """``stream()`` for asyncio: the event loop is never blocked."""
         import asyncio
+        from concurrent.futures import ThreadPoolExecutor
 
+        arguments = RunArguments(
+            items=generator,
+            on_success=None,
+            base_seed=base_seed,
+            task_timeout=task_timeout,
+            total_tasks=total_tasks,
+            setup_kwargs=setup_kwargs,
+        )
+        begun: list[Run] = []
+        outcomes = self._stream(arguments, ordered=ordered, begun=begun)
         loop = asyncio.get_running_loop()
-        outcomes = self.stream(generator, **options)
+        # One thread for the whole stream, and ours: the default executor's may all be waiting for other streams.
+        thread = ThreadPoolExecutor(1, thread_name_prefix="gpu-dispatch-stream")
         nothing = object()
         try:
             while True:
-                outcome = await loop.run_in_executor(None, next, outcomes, nothing)
+                outcome = await asyncio.shield(loop.run_in_executor(thread, next, outcomes, nothing))
                 if outcome is nothing:
                     return
                 yield outcome  # type: ignore[misc]
         finally:
-            close = getattr(outcomes, "close", None)
-            if close is not None:
-                await loop.run_in_executor(None, close)
+            for run in begun:  # if the consumer was cancelled, the thread waits for the next outcome
+                run.leave()
+            await asyncio.shield(loop.run_in_executor(thread, outcomes.close))  # type: ignore[attr-defined]
+            thread.shutdown(wait=False)
 
     def get_stats(self) -> dict[str, Any]:
         """A snapshot of the run that is going on, or of the last one. From any thread, at any time."""
-        from gpu_dispatch.observe.stats import empty_snapshot
-
         stats = self._stats
         return empty_snapshot() if stats is None else stats.snapshot()
 
@@ -246,17 +245,24 @@ class Dispatcher:
 
     def _shown(self) -> AbstractContextManager[object]:
         """A bar beside the run, for those who asked for one. It pulls; the run does not know of it."""
-        from contextlib import closing, nullcontext
-
         if self._progress is None:
             return nullcontext()
         from gpu_dispatch.ui.progress import start_progress
 
         return closing(start_progress(self._progress, self.get_stats))
 
-    def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
-        from gpu_dispatch.assembly import assemble
+    @contextmanager
+    def _prepared(self, arguments: RunArguments) -> Iterator[Run]:
+        """A run, and what has to be closed after it whatever becomes of it."""
+        run, pump = self._prepare(arguments)
+        try:
+            yield run
+        finally:
+            if not run.over:  # something beside it failed before it could begin
+                run.discard()
+            pump.close()
 
+    def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
         refuse_run_during_import()
         with self._lock:
             if self._run is not None and not self._run.over:
@@ -266,14 +272,3 @@ class Dispatcher:
             run, pump = assemble(self._worker_cls, self._options, arguments, self._roster.copy(), self._batching)
             self._run, self._stats = run, run.stats
             return run, pump
-
-
-def in_order(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    """Hold back what came too early. Bounded: what is held back is not delivered, so it uses up the credit."""
-    early: dict[int, Outcome] = {}
-    wanted = 0
-    for outcome in outcomes:
-        early[outcome.task_id] = outcome
-        while wanted in early:
-            yield early.pop(wanted)
-            wanted += 1

@@ -57,12 +57,11 @@ class Delivery:
             print(notice.text, file=sys.stderr)
 
     def outcomes(self, notice: note.Notice) -> Iterator[Outcome]:
-        """The same as values instead of callbacks, for ``stream()``. Credit comes back as they are consumed."""
+        """The same as values instead of callbacks, for ``stream()``, which gives the credit back when each is taken."""
         if isinstance(notice, note.Succeeded):
             self._stats.succeeded(notice.slot, notice.task_ids, notice.busy_s)
             for task_id, value in zip(notice.task_ids, notice.values, strict=True):
                 yield TaskSuccess(task_id, value, notice.worker_id)
-                self._credit.give_back(1)
         elif isinstance(notice, note.Failed):
             self._count_failure(notice)
             if notice.word == "timeout":
@@ -70,7 +69,6 @@ class Delivery:
                 yield TaskTimeout(notice.task_id, timeout, notice.worker_id)
             else:
                 yield TaskError(notice.task_id, notice.report, notice.worker_id)
-            self._credit.give_back(1)
         else:
             self.deliver(notice)
 

@@ -75,6 +75,8 @@ class Loop:
         add_slot: Callable[[int], None] = lambda like: None,
     ) -> None:
         self.notices = notices
+        self.error: BaseException | None = None
+        """Why the run failed, once it has ended."""
         self.consumed_bytes = 0  # written by the delivering thread only
         self._produced_bytes = 0
         self._scheduler = scheduler
@@ -140,6 +142,10 @@ class Loop:
             self._thread.join()
 
     @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def paused(self) -> bool:
         """Too much is undelivered: results are not read."""
         return self._produced_bytes - self.consumed_bytes > MOST_UNDELIVERED_BYTES
@@ -170,7 +176,6 @@ class Loop:
         next(self._life)
 
     def _turns(self) -> Iterator[None]:
-        error: BaseException | None = None
         try:
             self._tell(told.TimePassed())
             while self._ended is None:
@@ -187,16 +192,16 @@ class Loop:
                 if self._packing is not None and self._packing.look_at <= time.monotonic():
                     self._packing.look(time.monotonic())
                 yield
-            error = self._verdict()
+            self.error = self._verdict()
         except BaseException as bug:
-            error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
-            error.__cause__ = bug
+            self.error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
+            self.error.__cause__ = bug
         finally:
             self._feeder.stop()
             try:
                 self._backend.close()
             finally:
-                self.notices.put(Ended(error))
+                self.notices.put(Ended(self.error))
         yield
 
     def _wait(self) -> list[tuple[int, Said]]:

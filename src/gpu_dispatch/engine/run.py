@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from gpu_dispatch.backends.contract import Backend
 from gpu_dispatch.engine import notices as note
@@ -23,6 +23,8 @@ from gpu_dispatch.scheduling import Scheduler, SchedulerSettings
 from gpu_dispatch.wire import BatchSizeLearnt, Boot
 
 FEEDER_JOIN_S = 0.2
+ENDED_CHECK_S = 0.1
+"""After an interrupt, how often to look whether the loop has ended: its last notice may be lost."""
 
 
 class Run:
@@ -77,6 +79,9 @@ class Run:
         self._interrupts = Interrupts(self._drain, self._kill)
         self._caller: threading.Thread | None = None
         self._ended: note.Ended | None = None
+        self._was_interrupted = False
+        self._is_stream = False
+        self._backend = backend
         self._over = threading.Event()
         stats.queue_depth = lambda: scheduler.queue_depth
         stats.in_flight = lambda: scheduler.in_flight
@@ -86,36 +91,57 @@ class Run:
 
     def execute(self) -> None:
         """Deliver until the end; raises what the run is to raise."""
-        self._begin()
-        with self._interrupts:
-            self._until_ended(self._deliver_all)
-        self._conclude()
-
-    def outcomes(self) -> Iterator[Outcome]:
-        """Yield outcomes until the end. Closing the generator ends the run."""
-        self._begin()
-        completed = False
         try:
             with self._interrupts:
+                self._begin()
+                self._until_ended(self._deliver_all)
+        finally:  # also when an interrupt slips in where the handlers are not ours: nothing may be left running
+            self._conclude()
+
+    def outcomes(self, *, ordered: bool = False) -> Iterator[Outcome]:
+        """Yield outcomes until the end. Closing the generator ends the run."""
+        self._is_stream = True
+        reorder = _InOrder() if ordered else _AsTheyCome()
+        try:
+            with self._interrupts:
+                self._begin()
                 while True:
                     notice = self._next_notice()
                     if isinstance(notice, note.Ended):
                         break
-                    yield from self._delivery.outcomes(notice)
+                    for early in self._delivery.outcomes(notice):
+                        for outcome in reorder(early):
+                            yield outcome
+                            self._credit.give_back(1)
                     self._account(notice)
-                completed = True
                 self._ended = notice
         finally:
-            if not completed:
-                self._loop.stop(0.0, "the stream was closed")
+            completed = self._has_ended
+            if not completed and self._caller is not None:
+                self.leave()
                 self._until_ended(self._deliver_all)
             self._conclude(quiet=not completed)
 
-    def shutdown(self, wait: bool = True) -> None:
-        """From any thread: pull no more, settle what was pulled, end. Waits for that, except in a callback."""
+    def shutdown(self) -> None:
+        """From any thread: pull no more, settle what was pulled, end.
+
+        Waits for that, except where waiting would keep it from happening: in a callback, or when there is a stream,
+        whose consumer may be the one who asks.
+        """
         self._loop.stop_pulling()
-        if wait and threading.current_thread() is not self._caller:
+        if not self._is_stream and threading.current_thread() is not self._caller:
             self._over.wait()
+
+    def leave(self) -> None:
+        """From any thread, at once: kill what runs. Whoever waits for the next outcome of a stream gets the end."""
+        self._loop.stop(0.0, "the stream was closed")
+
+    def discard(self) -> None:
+        """It will not be executed after all, or not to its end."""
+        self.leave()
+        self._loop.join()
+        self._backend.close()
+        self._over.set()
 
     @property
     def over(self) -> bool:
@@ -126,14 +152,19 @@ class Run:
         return self._ended is not None
 
     def _begin(self) -> None:
-        self._caller = threading.current_thread()
         if not self._inline:
             self._loop.start()
+        self._caller = threading.current_thread()
 
     def _next_notice(self) -> note.Notice:
         while self._inline and self._notices.empty():
             self._loop.advance()
-        return self._notices.get()
+        while True:
+            try:
+                return self._notices.get(timeout=ENDED_CHECK_S if self._was_interrupted else None)
+            except Empty:
+                if not self._loop.is_alive:  # its last words were taken by the interrupt that came with them
+                    return note.Ended(self._loop.error)
 
     def _deliver_all(self) -> None:
         while True:
@@ -158,6 +189,7 @@ class Run:
             try:
                 step()
             except BaseException as error:
+                self._was_interrupted = True
                 if self._delivery.error is None:
                     self._delivery.error = error
                 self._loop.stop(0.0, "interrupted")
@@ -165,6 +197,7 @@ class Run:
     def _conclude(self, *, quiet: bool = False) -> None:
         """The workers are gone: on_exit, then raise what there is to raise."""
         self._loop.join()
+        self._backend.close()  # for a run that never began
         self._feeder.join(FEEDER_JOIN_S)
         stats = self.stats
         error = self._verdict()
@@ -182,10 +215,9 @@ class Run:
             raise error
 
     def _verdict(self) -> BaseException | None:
-        assert self._ended is not None
         if self._interrupts.received:
             return self._interrupts.exception()
-        return self._delivery.error or self._feeder.error or self._ended.error
+        return self._delivery.error or self._feeder.error or (None if self._ended is None else self._ended.error)
 
     # --- asked to stop -------------------------------------------------------------------------------------
 
@@ -197,3 +229,22 @@ class Run:
 
     def _kill(self, name: str) -> None:
         self._loop.stop(0.0, f"{name}, twice")
+
+
+class _AsTheyCome:
+    def __call__(self, outcome: Outcome) -> Iterator[Outcome]:
+        yield outcome
+
+
+class _InOrder:
+    """Holds back what came too early. Bounded: what is held back keeps its credit."""
+
+    def __init__(self) -> None:
+        self._early: dict[int, Outcome] = {}
+        self._wanted = 0
+
+    def __call__(self, outcome: Outcome) -> Iterator[Outcome]:
+        self._early[outcome.task_id] = outcome
+        while self._wanted in self._early:
+            yield self._early.pop(self._wanted)
+            self._wanted += 1
