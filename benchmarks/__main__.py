@@ -71,7 +71,9 @@ def line(sample: Sample) -> str:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure gpu_dispatch beside its peers.")
     parser.add_argument("--loads", type=_names(set(BY_NAME)), default=[load.name for load in LOADS], metavar="A,B")
-    parser.add_argument("--systems", type=_names(set(SYSTEM)), default=[], metavar="A,B", help="default: all but Ray's")
+    parser.add_argument(
+        "--systems", type=_names(set(SYSTEM)), default=[], metavar="A,B", help="default: all but loky and Ray's"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="length of each measurement; 0.1 for a quick look")
     parser.add_argument("--out", default="out/bench", help="folder for results.json, results.md and results.svg")

@@ -173,11 +173,11 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         "sleep_10ms", "tasks of 10 ms", Figure.RATE, 4, _sleeps(0.010), 800,
-        systems=_SLEEPERS, limit="each process sleeps through its quarter",
+        systems=("gpu_dispatch", "pool", "limit"), limit="each process sleeps through its quarter",
     ),
     Load(
         "lognormal", "400 lognormal tasks, σ = 1.2", Figure.MAKESPAN, 4, _lognormal(False), 400,
-        systems=_SLEEPERS, limit="split beforehand, longest first, durations known",
+        systems=("gpu_dispatch", "pool", "limit"), limit="split beforehand, longest first, durations known",
     ),
     Load(
         "lognormal_cost", "the same with `cost=`", Figure.MAKESPAN, 4, _lognormal(True), 400,

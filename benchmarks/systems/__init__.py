@@ -21,7 +21,7 @@ class System:
     needs: str | None = None
     """The module without which it cannot run."""
     on_request: bool = False
-    """Only when named: it takes longer to start than everybody else takes to be measured."""
+    """Only when named: Ray takes longer to start than everybody else to be measured; loky is what joblib runs on."""
 
     def installed(self) -> bool:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
@@ -39,7 +39,7 @@ SYSTEMS: tuple[System, ...] = (
     System("concurrent_futures", "concurrent.futures.ProcessPoolExecutor.map"),
     System("mpire", "mpire, automatic chunks", "mpire"),
     System("joblib", "joblib.Parallel (loky backend, automatic batches)", "joblib"),
-    System("loky", "loky reusable executor, map", "loky"),
+    System("loky", "loky reusable executor, map", "loky", on_request=True),
     System("pebble", "pebble.ProcessPool.map", "pebble"),
     System("ray_actors", "Ray ActorPool.map_unordered", "ray", on_request=True),
     System("ray_data", "Ray Data, map over from_items", "ray", on_request=True),
