@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from os import PathLike
-from typing import Any
-
-from gpu_dispatch import devices
-from gpu_dispatch.assembly import Roster, assemble
-from gpu_dispatch.backends import travel
-from gpu_dispatch.backends.output import OutputPump
-from gpu_dispatch.batching import Batching
-from gpu_dispatch.engine.run import Run
 from gpu_dispatch.errors import RunInProgress, UsageError
-from gpu_dispatch.observe.stats import RunStats, empty_snapshot
-from gpu_dispatch.options import Options, RetryPolicy, RunArguments
-from gpu_dispatch.protocol import Outcome
 from gpu_dispatch.runtime.main_module import refuse_run_during_import
-from gpu_dispatch.worker import BaseWorker
+
+# Everything else is imported when a Dispatcher is made. The module of a worker class usually says "from gpu_dispatch
+# import BaseWorker, Dispatcher", and is imported by every worker process: what a run needs is of no use there.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from os import PathLike
+    from typing import Any
+
+    from gpu_dispatch import devices
+    from gpu_dispatch.backends.output import OutputPump
+    from gpu_dispatch.engine.run import Run
+    from gpu_dispatch.observe.stats import RunStats
+    from gpu_dispatch.options import RetryPolicy, RunArguments
+    from gpu_dispatch.protocol import Outcome
+    from gpu_dispatch.worker import BaseWorker
 
 
 class Dispatcher:
@@ -67,7 +67,16 @@ class Dispatcher:
 
             check_progress(progress)
         self._progress = progress
-        self._worker_cls = travel.check_worker_class(worker_cls)
+        import os
+        from threading import Lock
+
+        from gpu_dispatch import devices
+        from gpu_dispatch.assembly import Roster
+        from gpu_dispatch.backends.travel import check_worker_class
+        from gpu_dispatch.batching import Batching
+        from gpu_dispatch.options import Options
+
+        self._worker_cls = check_worker_class(worker_cls)
         self._options = Options(
             queue_size=queue_size,
             retries=retries,
@@ -80,7 +89,7 @@ class Dispatcher:
             suppress_worker_output=suppress_worker_output,
             log_dir=log_dir,
             isolate=isolate,
-            env=dict(env) if isinstance(env, Mapping) else env or {},
+            env={} if env is None else dict(env) if isinstance(env, dict) else env,
             backend=backend,
             cost=cost,
             setup_concurrency=setup_concurrency,
@@ -103,7 +112,7 @@ class Dispatcher:
         )
         self._roster = Roster(grants, one_per_gpu=workers_per_gpu == 1)
         self._batching = Batching(self._worker_cls, self._options, len(grants))
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._run: Run | None = None
         self._stats: RunStats | None = None
 
@@ -145,6 +154,8 @@ class Dispatcher:
         ``on_task_start(task_id, worker_id)``, ``on_progress(event)``, ``on_exit()``. Further keyword arguments go to
         your ``setup()``.
         """
+        from gpu_dispatch.options import RunArguments
+
         if not callable(on_success):
             raise UsageError(f"on_success must be callable, got {on_success!r:.80}")
         arguments = RunArguments(
@@ -161,8 +172,13 @@ class Dispatcher:
             total_tasks=total_tasks,
             setup_kwargs=setup_kwargs,
         )
-        with self._prepared(arguments) as run, self._shown():
-            run.execute()
+        run, pump = self._prepare(arguments)
+        try:
+            with self._shown():
+                run.execute()
+        finally:
+            run.release()
+            pump.close()
         return self.get_stats()
 
     def stream(
@@ -176,6 +192,8 @@ class Dispatcher:
         **setup_kwargs: Any,
     ) -> Iterator[Outcome]:
         """Iterate over TaskSuccess, TaskError and TaskTimeout as they come, or in the order of the input."""
+        from gpu_dispatch.options import RunArguments
+
         arguments = RunArguments(
             items=generator,
             on_success=None,
@@ -187,10 +205,15 @@ class Dispatcher:
         return self._stream(arguments, ordered=ordered)
 
     def _stream(self, arguments: RunArguments, *, ordered: bool, begun: list[Run] | None = None) -> Iterator[Outcome]:
-        with self._prepared(arguments) as run, self._shown():
-            if begun is not None:
-                begun.append(run)
-            yield from run.outcomes(ordered=ordered)
+        run, pump = self._prepare(arguments)
+        if begun is not None:
+            begun.append(run)
+        try:
+            with self._shown():
+                yield from run.outcomes(ordered=ordered)
+        finally:
+            run.release()
+            pump.close()
 
     async def astream(
         self,
@@ -205,6 +228,8 @@ class Dispatcher:
         """``stream()`` for asyncio: the event loop is never blocked."""
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
+
+        from gpu_dispatch.options import RunArguments
 
         arguments = RunArguments(
             items=generator,
@@ -227,13 +252,15 @@ class Dispatcher:
                     return
                 yield outcome  # type: ignore[misc]
         finally:
-            for run in begun:  # if the consumer was cancelled, the thread waits for the next outcome
+            for run in begun:  # if the consumer was cancelled, the thread is waiting for the next outcome
                 run.leave()
             await asyncio.shield(loop.run_in_executor(thread, outcomes.close))  # type: ignore[attr-defined]
             thread.shutdown(wait=False)
 
     def get_stats(self) -> dict[str, Any]:
         """A snapshot of the run that is going on, or of the last one. From any thread, at any time."""
+        from gpu_dispatch.observe.stats import empty_snapshot
+
         stats = self._stats
         return empty_snapshot() if stats is None else stats.snapshot()
 
@@ -245,24 +272,17 @@ class Dispatcher:
 
     def _shown(self) -> AbstractContextManager[object]:
         """A bar beside the run, for those who asked for one. It pulls; the run does not know of it."""
+        from contextlib import closing, nullcontext
+
         if self._progress is None:
             return nullcontext()
         from gpu_dispatch.ui.progress import start_progress
 
         return closing(start_progress(self._progress, self.get_stats))
 
-    @contextmanager
-    def _prepared(self, arguments: RunArguments) -> Iterator[Run]:
-        """A run, and what has to be closed after it whatever becomes of it."""
-        run, pump = self._prepare(arguments)
-        try:
-            yield run
-        finally:
-            if not run.over:  # something beside it failed before it could begin
-                run.discard()
-            pump.close()
-
     def _prepare(self, arguments: RunArguments) -> tuple[Run, OutputPump]:
+        from gpu_dispatch.assembly import assemble
+
         refuse_run_during_import()
         with self._lock:
             if self._run is not None and not self._run.over:

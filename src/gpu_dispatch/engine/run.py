@@ -136,8 +136,10 @@ class Run:
         """From any thread, at once: kill what runs. Whoever waits for the next outcome of a stream gets the end."""
         self._loop.stop(0.0, "the stream was closed")
 
-    def discard(self) -> None:
-        """It will not be executed after all, or not to its end."""
+    def release(self) -> None:
+        """Call when done with it: if something else failed before it began, or kept it from ending, it ends here."""
+        if self.over:
+            return
         self.leave()
         self._loop.join()
         self._backend.close()
