@@ -50,7 +50,7 @@ IN_PARENT = (
 RUNNER = "worker: bookkeeping around a task"
 IN_WORKER = (
     Stage("worker: read and decode", (
-        "gpu_dispatch.transport.channel:WorkerChannel.receive",
+        "gpu_dispatch.transport.worker_channel:WorkerChannel.receive",
         "gpu_dispatch.runtime.mailbox:Mailbox.deliver",
         "gpu_dispatch.runtime.mailbox:Encoded.open",
     )),
@@ -58,8 +58,8 @@ IN_WORKER = (
     Stage("worker: your code", ("benchmarks.function_worker:FunctionWorker.process",)),
     Stage("worker: encode", ("gpu_dispatch.runtime.outbox:Outbox.succeed",)),
     Stage("worker: write", (
-        "gpu_dispatch.transport.channel:WorkerChannel.send_frame",
-        "gpu_dispatch.transport.channel:WorkerChannel.send",
+        "gpu_dispatch.transport.worker_channel:WorkerChannel.send_frame",
+        "gpu_dispatch.transport.worker_channel:WorkerChannel.send",
     )),
 )  # fmt: skip
 
