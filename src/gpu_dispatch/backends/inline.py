@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,9 @@ from gpu_dispatch.transport.codec import Packer, WillNotPickle
 from gpu_dispatch.wire import Boot, CleanupRaised, GivenBack, Ready, RunTasks, SetupRaised
 from gpu_dispatch.worker import BaseWorker
 
+LONGEST_NAP_S = 0.05
+"""While it waits for the end of a retry's pause: short, because nobody can wake it."""
+
 
 class InlineBackend:
     def __init__(self, worker_cls: type[BaseWorker]) -> None:
@@ -35,7 +39,7 @@ class InlineBackend:
         try:
             worker = bring_up(self._worker_cls, boot)
         except Exception as error:
-            self._said.append((slot, SetupRaised(clip(render(error)))))
+            self._said += ((slot, SetupRaised(clip(render(error)))), (slot, Died("its setup raised", (), False)))
             return
         self._workers[slot] = _InlineWorker(slot, boot, worker, self._said)
         self._said.append((slot, Ready(0.0, os.getpid())))
@@ -69,6 +73,8 @@ class InlineBackend:
             busy = next((worker for worker in self._workers.values() if worker.has_tasks), None)
             if busy is not None:
                 busy.run()
+            elif timeout_s:
+                time.sleep(min(timeout_s, LONGEST_NAP_S))
         said = list(self._said)
         self._said.clear()
         return said

@@ -76,7 +76,7 @@ class LocalBackend:
             verdict = self._gate.judge(slot)
             if verdict.lost is not None:
                 del self._postponed[slot]
-                self._early.append((slot, CannotStart(verdict.lost)))
+                self._early += ((slot, CannotStart(verdict.lost)), (slot, Died(verdict.lost, (), False)))
             elif verdict.fit or time.monotonic() >= until:
                 del self._postponed[slot]
                 if not verdict.fit:
