@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import fake_nvml as support
@@ -15,7 +14,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def gpus(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[support.FakeNvml]:
+def gpus(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> support.FakeNvml:
     """Two GPUs with 10 GB each."""
     support.load(nvml_library)
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"):
@@ -24,4 +23,4 @@ def gpus(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("FAKE_NVML_DIR", str(machine.folder))
     for gpu in (0, 1):
         machine.set(gpu, total=10_000, used=0)
-    yield machine
+    return machine
