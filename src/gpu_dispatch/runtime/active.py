@@ -33,6 +33,12 @@ class ActiveTasks:
                 self._running.pop(task_id, None)
             self._show()
 
+    def blame(self, task_ids: Iterable[int]) -> None:
+        """The process is about to end on account of these: nobody else is to be charged with it."""
+        self._lock.acquire()  # for ever: what other threads do from now on must not be seen
+        now = time.monotonic()
+        self._board.start_many(dict.fromkeys(task_ids, now))
+
     def stop_clocks(self) -> None:
         """A thread waits for the parent to read: until ``resume_clocks``, nobody's time counts."""
         with self._lock:

@@ -101,10 +101,6 @@ class FixedBatchSize:
     def learnt(self) -> tuple[int, int | None]:
         return self._size, self._bounds.ceiling
 
-    @property
-    def ceiling(self) -> int | None:
-        return self._bounds.ceiling
-
     def ran(self, count: int, seconds: float) -> None:
         """A call with ``count`` tasks took ``seconds``."""
         self._bounds.worked(count, self._size)
@@ -147,10 +143,6 @@ class AutoBatchSize:
     def learnt(self) -> tuple[int, int | None]:
         """(the best size that has proven itself, the ceiling): where the next worker should begin."""
         return self._best, self._bounds.ceiling
-
-    @property
-    def ceiling(self) -> int | None:
-        return self._bounds.ceiling
 
     def ran(self, count: int, seconds: float) -> None:
         was_on_detour = self._bounds.on_detour

@@ -97,31 +97,38 @@ class Mailbox:
             if not self._tasks and not self.finishing:
                 self._news.wait(timeout)
 
+    @property
+    def exhausted(self) -> bool:
+        """No more mail will come, and nobody has any in hand."""
+        return self.finishing and not self._tasks and not self._in_hand
+
     # --- for several takers: the threads that prepare items ahead of the main thread --------------------------
 
-    def take_in_hand(self) -> tuple[int, Any] | None:
-        """The oldest task, waiting for one; ``None`` when no more will come. Sealed ones are left to ``take_alone``."""
+    def take_in_hand(self, most: Callable[[], int]) -> tuple[int, Any] | None:
+        """The oldest task, waiting for one and until fewer than ``most()`` are in hand; ``None`` when no more will
+        come. Sealed ones are left to ``take_alone``."""
         with self._news:
-            while not self._tasks or type(self._tasks[0]) is Sealed:
-                if self.finishing:
+            while not self._tasks or type(self._tasks[0]) is Sealed or self._in_hand >= most():
+                if self.finishing and not self._tasks:
                     return None
                 self._news.wait()
             task = self._tasks.popleft()
             self._in_hand += 1
             return task  # type: ignore[return-value]
 
-    def put_down(self) -> None:
-        """A task taken in hand has been run, or has failed."""
+    def put_down(self, count: int) -> None:
+        """Tasks taken in hand have been run, or have failed."""
         with self._news:
-            self._in_hand -= 1
+            self._in_hand -= count
             self._news.notify_all()
 
     def take_alone(self) -> Sealed | None:
         """A sealed group, when it is the oldest and nothing else is in hand."""
         with self._news:
-            if self.sealed_is_next:
-                return self._tasks.popleft()  # type: ignore[return-value]
-            return None
+            if not self.sealed_is_next:
+                return None
+            self._news.notify_all()
+            return self._tasks.popleft()  # type: ignore[return-value]
 
     @property
     def sealed_is_next(self) -> bool:
@@ -133,5 +140,6 @@ class Mailbox:
             self._news.notify_all()
 
     def wait_until(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
+        """Until that is so, or this mailbox is exhausted."""
         with self._news:
-            self._news.wait_for(lambda: ready() or self.finishing, timeout)
+            self._news.wait_for(lambda: ready() or self.exhausted, timeout)

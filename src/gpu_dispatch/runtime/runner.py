@@ -111,7 +111,7 @@ class TaskRunner:
 
         if oom.is_poisoned(error):
             return "poisoned"
-        if (self._is_oom or oom.is_oom)(error):
+        if oom.judge(self._is_oom)(error):
             oom.empty_caches()  # the next task should find the memory that this one took
             return "oom"
         return "error"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from gpu_dispatch.runtime.active import ActiveTasks
 from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
+from gpu_dispatch.worker import BaseWorker
 
 Task = tuple[int, Any]
 Fail = Callable[[int, float, BaseException], None]
@@ -20,7 +21,7 @@ Fail = Callable[[int, float, BaseException], None]
 
 class Source(Protocol):
     def take(self) -> Task | Sealed | None:
-        """The next task, or ``None`` when there is none right now."""
+        """The next task with its item opened, or ``None`` when there is none right now."""
         ...
 
     def done(self, count: int) -> None:
@@ -33,14 +34,27 @@ class Source(Protocol):
 
 
 class DirectSource:
-    def __init__(self, mailbox: Mailbox) -> None:
+    def __init__(self, mailbox: Mailbox, active: ActiveTasks, fail: Fail) -> None:
         self._mailbox = mailbox
+        self._active = active
+        self._fail = fail
 
     def take(self) -> Task | Sealed | None:
-        try:
-            return self._mailbox.take()
-        except IndexError:
-            return None
+        while True:
+            try:
+                task = self._mailbox.take()
+            except IndexError:
+                return None
+            if isinstance(task, Sealed) or type(task[1]) is not Encoded:
+                return task
+            task_id, encoded = task
+            started = self._active.begin((task_id,))
+            try:
+                return task_id, encoded.open()
+            except BaseException as error:  # a bad item is the failure of its own task
+                self._fail(task_id, started, error)
+            finally:
+                self._active.end((task_id,))
 
     def done(self, count: int) -> None:
         pass
@@ -50,21 +64,27 @@ class DirectSource:
 
 
 class PreparedSource:
+    """``ahead``: how many tasks may be in hand at most, from the beginning of their ``preprocess`` to the end of
+    their batch."""
+
     def __init__(
         self,
-        preprocess: Callable[[Any], Any],
+        worker: BaseWorker,
         mailbox: Mailbox,
         active: ActiveTasks,
+        announce: Callable[[list[int]], None],
         fail: Fail,
         threads: int,
-        ahead: int,
+        ahead: Callable[[], int],
     ) -> None:
-        self._preprocess = preprocess
+        self._worker = worker
+        self._preprocess: Callable[[Any], Any] = worker.preprocess  # type: ignore[attr-defined]
         self._mailbox = mailbox
         self._active = active
+        self._announce = announce
         self._fail = fail
+        self._ahead = ahead
         self._ready: deque[Task] = deque()
-        self._room = threading.Semaphore(ahead)
         for number in range(threads):
             threading.Thread(target=self._prepare, name=f"gpu-dispatch-io-{number}", daemon=True).start()
 
@@ -75,30 +95,35 @@ class PreparedSource:
             return self._mailbox.take_alone()
 
     def done(self, count: int) -> None:
-        for _ in range(count):
-            self._room.release()
-            self._mailbox.put_down()
+        self._mailbox.put_down(count)
 
     def wait(self, timeout: float | None) -> None:
         self._mailbox.wait_until(lambda: bool(self._ready) or self._mailbox.sealed_is_next, timeout)
 
+    def prepare(self, task_id: int, item: Any) -> Any:
+        """In the calling thread."""
+        self._worker.task_id = task_id
+        try:
+            return self._preprocess(item.open() if type(item) is Encoded else item)
+        finally:
+            self._worker.task_id = None
+
     def _prepare(self) -> None:
         while True:
-            self._room.acquire()
-            task = self._mailbox.take_in_hand()
+            task = self._mailbox.take_in_hand(self._ahead)
             if task is None:
                 return
             task_id, item = task
+            self._announce([task_id])
             started = self._active.begin((task_id,))
             try:
-                if type(item) is Encoded:
-                    item = item.open()
-                prepared = self._preprocess(item)
+                prepared = self.prepare(task_id, item)
             except BaseException as error:
                 self._fail(task_id, started, error)
                 self._active.end((task_id,))
-                self.done(1)
+                self._mailbox.put_down(1)
                 continue
             self._active.end((task_id,))
             self._ready.append((task_id, prepared))
             self._mailbox.notify()
+            del task, item, prepared  # not kept until the next one comes: it may be large
