@@ -103,7 +103,7 @@ class RichDispatcher:
                 async for outcome in outcomes:
                     yield outcome
             finally:
-                await outcomes.aclose()  # type: ignore[attr-defined]
+                await outcomes.aclose()
 
     def get_stats(self) -> dict[str, Any]:
         return self._dispatcher.get_stats()
