@@ -30,6 +30,15 @@ class ItemRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of tasks that were to be sent."""
+
+    refused: Sequence[ItemRefused] = ()
+    size: int = 0
+    """Bytes of those that are on their way."""
+
+
+@dataclass(frozen=True, slots=True)
 class CannotStart:
     """No worker will ever run in this slot: its device is gone."""
 
@@ -65,11 +74,7 @@ class Backend(Protocol):
 
     def start(self, slot: int, boot: Boot) -> None: ...
 
-    def send_tasks(
-        self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool
-    ) -> list[ItemRefused]:
-        """Send these tasks; returns those whose items cannot travel."""
-        ...
+    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent: ...
 
     def recall_tasks(self, slot: int, count: int) -> None: ...
 

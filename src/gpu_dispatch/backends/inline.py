@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_dispatch.backends.contract import Died, ItemRefused, Said
+from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.opening import open_frame
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
@@ -44,10 +44,8 @@ class InlineBackend:
         self._workers[slot] = _InlineWorker(slot, boot, worker, self._said)
         self._said.append((slot, Ready(0.0, os.getpid())))
 
-    def send_tasks(
-        self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool
-    ) -> list[ItemRefused]:
-        return self._workers[slot].deliver(task_ids, items, together=together)
+    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
+        return Sent(self._workers[slot].deliver(task_ids, items, together=together))
 
     def recall_tasks(self, slot: int, count: int) -> None:
         self._workers[slot].give_back(count)

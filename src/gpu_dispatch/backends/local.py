@@ -16,14 +16,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said
+from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
 from gpu_dispatch.backends.opening import open_frame, open_large, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import DeviceMonitor, Grant
 from gpu_dispatch.transport.board import FLUSH
-from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms
+from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
 
@@ -107,27 +107,29 @@ class LocalBackend:
             self._register(process.pidfd, select.POLLIN)
         process.channel.send(boot)
 
-    def send_tasks(
-        self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool
-    ) -> list[ItemRefused]:
+    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
         process = self._processes.get(slot)
         if process is None:
-            return []  # it died a moment ago; its death is on its way and will move these tasks
+            return Sent()  # it died a moment ago; its death is on its way and will move these tasks
         refused: list[ItemRefused] = []
-        payload: tuple[str, Any] = ("atoms", pack_atoms(items))
-        if payload[1] is None:
+        atoms = pack_atoms(items)
+        payload: tuple[str, Any] = ("atoms", atoms)
+        size = 0 if atoms is None else len(atoms)
+        if atoms is None:
             packed: list[Packed] = []
             accepted: list[int] = []
             for task_id, item in zip(task_ids, items, strict=True):
                 try:
-                    packed.append(process.packer.pack(item))
+                    data = process.packer.pack(item)
+                    packed.append(data)
                     accepted.append(task_id)
+                    size += packed_size(data)
                 except WillNotPickle as error:
                     refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
             payload, task_ids = ("each", packed), accepted
         if task_ids:
             process.channel.send(RunTasks(tuple(task_ids), payload, together))
-        return refused
+        return Sent(refused, size)
 
     def recall_tasks(self, slot: int, count: int) -> None:
         self._send(slot, RecallTasks(count))

@@ -46,6 +46,8 @@ from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, Giv
 
 MOST_UNDELIVERED_BYTES = 64 << 20
 """Results read and not delivered. Less would let workers idle behind a callback that is slow only now and then."""
+WORTH_WEIGHING_BYTES = 1 << 19
+"""Frames smaller than this say nothing about how many may be in flight."""
 LAST_ITEM_S = 0.2
 """How long a stopped run waits for an item that the feeder is pulling at that moment."""
 LAST_ITEM_OF_SHUTDOWN_S = 1.0
@@ -95,6 +97,7 @@ class Loop:
         self._failures: dict[int, Failure] = {}  # of the input that is being handled
         self._answers: TasksAnswered | None = None  # likewise
         self._next_id = 0
+        self._heavy = False
         self._posts: deque[Callable[[], None]] = deque()
         self._feeding = False
         self._closing_at: float | None = None  # when to stop waiting for the item that is being pulled
@@ -422,10 +425,14 @@ class Loop:
         items = self._items
         if self._timeline is not None:
             self._timeline.sent(action.task_ids, action.slot)
-        refused = self._backend.send_tasks(
+        sent = self._backend.send_tasks(
             action.slot, action.task_ids, [items[task_id] for task_id in action.task_ids], together=action.together
         )
-        for refusal in refused:
+        heavy = sent.size > WORTH_WEIGHING_BYTES
+        if heavy or self._heavy:  # also the first light one after heavy ones
+            self._heavy = heavy
+            self._tell(told.TasksWeighed(len(action.task_ids), sent.size))
+        for refusal in sent.refused:
             self._on_refused(action.slot, refusal)
 
     def _peek(self, action: do.PeekWorker) -> None:

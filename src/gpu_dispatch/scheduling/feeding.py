@@ -13,17 +13,19 @@ from collections import deque
 from collections.abc import Sequence
 
 from gpu_dispatch.scheduling import actions as do
+from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.scheduling.slot import NEVER, Phase, Room, Slot
 from gpu_dispatch.scheduling.state import State
 from gpu_dispatch.scheduling.waiting import WaitingTasks
+from gpu_dispatch.scheduling.window import FRAME_BYTES, LEAST, MOST
 
 READY, NO_ROOM, HUNGRY, IDLE = Phase.READY, Room.NONE, Room.HUNGRY, Room.IDLE  # an enum's members are slow to look up
 
 
 class Feeding:
     __slots__ = (
-        "_batch_size", "_fixed", "_hungry", "_idle", "_state", "_waiting", "dismissed", "hungry_count", "idle_count",
-        "loaded",
+        "_batch_size", "_fixed", "_hungry", "_idle", "_most_by_weight", "_state", "_waiting", "dismissed", "hungry_count",
+        "idle_count", "loaded",
     )  # fmt: skip
 
     def __init__(self, state: State, waiting: WaitingTasks) -> None:
@@ -33,6 +35,7 @@ class Feeding:
         self._batch_size = state.settings.batch_size
         self._idle: deque[Slot] = deque()
         self._hungry: deque[Slot] = deque()
+        self._most_by_weight = MOST
         self.idle_count = 0
         self.hungry_count = 0
         self.loaded: deque[Slot] = deque()
@@ -119,6 +122,10 @@ class Feeding:
             self.loaded.append(slot)
         self._set_room(slot, NO_ROOM if fills or self._room_in(slot) <= 0 else HUNGRY)
 
+    def on_weighed(self, what: told.TasksWeighed) -> None:
+        mean = max(1.0, what.size / what.count)
+        self._most_by_weight = max(LEAST * self._batch_size, min(MOST, int(2 * FRAME_BYTES / mean)))
+
     # --- having room -----------------------------------------------------------------------------------------
 
     def _room_in(self, slot: Slot) -> int:
@@ -130,6 +137,8 @@ class Feeding:
         limit = self._fixed
         if limit is None:
             state, limit = self._state, slot.window
+            if limit > self._most_by_weight:
+                limit = self._most_by_weight
             share = -(-state.unsettled // (2 * state.in_service if state.input_ended else state.in_service))
             if share < limit:
                 limit = share if share > self._batch_size else self._batch_size

@@ -33,6 +33,15 @@ class SetupRaised:
 
 
 @dataclass(frozen=True, slots=True)
+class TasksWeighed:
+    """How large the tasks were that were just sent. Told only when they are large."""
+
+    count: int
+    size: int
+    """Bytes, together."""
+
+
+@dataclass(frozen=True, slots=True)
 class TasksSucceeded:
     slot: int
     task_ids: Sequence[int]
@@ -124,6 +133,7 @@ Input = (
     | InputEnded
     | WorkerReady
     | SetupRaised
+    | TasksWeighed
     | TasksSucceeded
     | TaskFailed
     | TasksGivenBack

@@ -59,6 +59,7 @@ class Scheduler:
             told.InputEnded: ending.on_input_ended,
             told.WorkerReady: lifecycle.on_ready,
             told.SetupRaised: lifecycle.on_setup_raised,
+            told.TasksWeighed: feeding.on_weighed,
             told.TasksSucceeded: answers.on_succeeded,
             told.TaskFailed: answers.on_failed,
             told.TasksGivenBack: moving.on_given_back,

@@ -16,6 +16,9 @@ FRAME_S = 0.004
 finished results wait longer than a person notices."""
 LEAST = 2
 MOST = 4096
+FRAME_BYTES = 4 << 20
+"""Large tasks are counted in bytes as well: more of them in flight would only push each other out of the cache, and
+fill shared memory, while a copy takes less time than a frame's worth of work."""
 BRIEFEST_S = 1e-7
 """No task is believed to be shorter: clocks have steps."""
 
