@@ -33,9 +33,8 @@ class SimulatedGPU:
 
     def reading(self) -> Reading:
         held = self.workers * self.each
-        return Reading(
-            self.at, self.workers, True, int(self.settled), held + GIB, self.total, held if self.pids_are_known else None
-        )
+        told = held if self.pids_are_known else None
+        return Reading(self.at, self.workers, True, int(self.settled), held + GIB, self.total, told)
 
 
 def test_settles_on_the_number_that_memory_allows() -> None:

@@ -17,7 +17,7 @@ from gpu_dispatch.scheduling.window import Pace
 
 
 class Answers:
-    __slots__ = ("_copies", "_fates", "_feeding", "_histories", "_lifecycle", "_pace", "_state")
+    __slots__ = ("_copies", "_fates", "_feeding", "_histories", "_keeps_checks", "_lifecycle", "_pace", "_state")
 
     def __init__(
         self,
@@ -36,6 +36,13 @@ class Answers:
         self._copies = copies
         self._lifecycle = lifecycle
         self._pace = pace
+        # Where tasks run beside each other, a limit must be looked after although others end all the time.
+        self._keeps_checks = state.settings.overlaps and state.settings.task_timeout is not None
+
+    def on_batch_size_learnt(self, what: told.BatchSizeLearnt) -> None:
+        slot = self._state.slots[what.slot]
+        self._pace.resize(slot, what.size)
+        self._feeding.note_room(slot)
 
     def on_succeeded(self, what: told.TasksSucceeded) -> None:
         """Hot."""
@@ -90,7 +97,10 @@ class Answers:
             slot.stalled_on = None
         if held:
             if not slot.told:  # else the check that will kill it stands
-                slot.check_at = at = state.now + slot.quiet_s
+                at = state.now + slot.quiet_s
+                if at > slot.check_at and self._keeps_checks:
+                    at = slot.check_at
+                slot.check_at = at
                 if at < slot.alarm_at:
                     state.alarms.set_check(slot, at)
             if len(held) > 1 and not slot.in_loaded:

@@ -24,8 +24,8 @@ READY, NO_ROOM, HUNGRY, IDLE = Phase.READY, Room.NONE, Room.HUNGRY, Room.IDLE  #
 
 class Feeding:
     __slots__ = (
-        "_batch_size", "_fixed", "_hungry", "_idle", "_most_by_weight", "_state", "_waiting", "dismissed", "hungry_count",
-        "idle_count", "loaded",
+        "_batch_size", "_fixed", "_hungry", "_idle", "_most_by_weight", "_state", "_waiting", "dismissed",
+        "hungry_count", "idle_count", "loaded",
     )  # fmt: skip
 
     def __init__(self, state: State, waiting: WaitingTasks) -> None:
@@ -124,7 +124,7 @@ class Feeding:
 
     def on_weighed(self, what: told.TasksWeighed) -> None:
         mean = max(1.0, what.size / what.count)
-        self._most_by_weight = max(LEAST * self._batch_size, min(MOST, int(2 * FRAME_BYTES / mean)))
+        self._most_by_weight = min(MOST, int(2 * FRAME_BYTES / mean))
 
     # --- having room -----------------------------------------------------------------------------------------
 
@@ -133,16 +133,17 @@ class Feeding:
 
         Nobody gets more than a fair share of what is unsettled; smaller and smaller ones once the input has ended.
         """
-        held = len(slot.held)
+        held, batch_size = len(slot.held), slot.batch_size
         limit = self._fixed
         if limit is None:
             state, limit = self._state, slot.window
             if limit > self._most_by_weight:
-                limit = self._most_by_weight
+                limit = max(self._most_by_weight, LEAST * batch_size)
             share = -(-state.unsettled // (2 * state.in_service if state.input_ended else state.in_service))
             if share < limit:
-                limit = share if share > self._batch_size else self._batch_size
-        return 0 if held and 2 * held > limit else limit - held
+                limit = share if share > batch_size else batch_size
+        # What is missing to a full batch is always welcome: the worker may be waiting for just that.
+        return 0 if held >= batch_size and 2 * held > limit else limit - held
 
     def note_room(self, slot: Slot) -> None:
         """To be called when a slot holds less, or its standing has changed. Hot."""

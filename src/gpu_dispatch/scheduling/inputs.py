@@ -62,6 +62,14 @@ class TaskFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSizeLearnt:
+    """A worker has so many tasks in hand at once from now on."""
+
+    slot: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class TasksGivenBack:
     """The answer to RecallTasks; may be empty."""
 
@@ -136,6 +144,7 @@ Input = (
     | TasksWeighed
     | TasksSucceeded
     | TaskFailed
+    | BatchSizeLearnt
     | TasksGivenBack
     | WorkerPeeked
     | WorkerDied

@@ -62,6 +62,7 @@ class Scheduler:
             told.TasksWeighed: feeding.on_weighed,
             told.TasksSucceeded: answers.on_succeeded,
             told.TaskFailed: answers.on_failed,
+            told.BatchSizeLearnt: answers.on_batch_size_learnt,
             told.TasksGivenBack: moving.on_given_back,
             told.WorkerPeeked: watching.on_peeked,
             told.WorkerDied: deaths.on_died,

@@ -20,7 +20,12 @@ class SchedulerSettings:
     setup_concurrency: int | None = None
     """How many workers may be in their setup at once; ``None`` means all."""
     batch_size: int = 1
-    """How many tasks one call may take: a slot must hold at least two batches to never run dry."""
+    """How many tasks a worker has in hand at once, until BatchSizeLearnt says otherwise: a slot must hold twice as many
+    to never run dry."""
+    batch_wait_s: float = 0.0
+    """How long a worker may wait for a full batch, with tasks in hand and none running."""
+    overlaps: bool = False
+    """Tasks in one worker run beside each other, on I/O threads: that one ends says nothing about the others."""
     fixed_window: int | None = None
     speculate: bool = False
     """At the end of a run, let idle slots run second copies of the last tasks; see copies.py."""

@@ -53,7 +53,7 @@ class Slot:
     """Mutable on purpose: a slot is the scheduler's own notebook, nobody else writes in it."""
 
     __slots__ = (
-        "alarm_at", "barren", "check_at", "deadline_at", "device", "failures_in_a_row", "group", "held", "hopeless",
+        "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "failures_in_a_row", "group", "held", "hopeless",
         "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving", "lost_race", "mean_s", "number", "phase", "picky",
         "quiet_s", "recalled", "recalled_for_idle", "room", "said_at", "setup_text", "stalled_on", "starts",
         "still_since", "told", "was_ready", "window",
@@ -79,6 +79,7 @@ class Slot:
 
         self.room = Room.NONE
         self.in_idle = self.in_hungry = self.in_loaded = False  # has an entry in that queue, valid or not
+        self.batch_size = 0  # how many tasks its worker has in hand at once
         self.window = 0  # how many tasks it may hold, by its own durations
         self.mean_s: float | None = None  # moving mean of a task's duration
         self.recalled: int | None = None  # a RecallTasks for so many is on its way

@@ -96,10 +96,11 @@ class Watching:
         if slot.still_since == NEVER:
             slot.still_since = state.now
             self._moving.ask_for_results(slot)
-        kill_at = slot.still_since + UNRESPONSIVE_S
+        patience_s = UNRESPONSIVE_S + state.settings.batch_wait_s
+        kill_at = slot.still_since + patience_s
         if state.now >= kill_at:
             what = "is in the middle of writing a result" if writing else f"holds {len(slot.held)} tasks"
-            text = f"it {what} and has said nothing for {UNRESPONSIVE_S:g} s"
+            text = f"it {what} and has said nothing for {patience_s:g} s"
             self._lifecycle.kill(slot, Kill.UNRESPONSIVE, text)
             return
         still_s = state.now - slot.still_since

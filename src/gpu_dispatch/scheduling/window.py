@@ -32,17 +32,25 @@ STALL_MEANS = 4.0
 class Pace:
     """What follows from how long a slot's tasks take: its window, and how long it may be quiet."""
 
-    __slots__ = ("_batch_size", "_least", "_most_quiet_s")
+    __slots__ = ("_batch_size", "_most_quiet_s")
 
     def __init__(self, batch_size: int, most_quiet_s: float) -> None:
         self._batch_size = batch_size
-        self._least = LEAST * batch_size
         self._most_quiet_s = most_quiet_s
 
     def begin(self, slot: Slot) -> None:
         """Nothing has been measured yet: one to run, one to wait."""
-        slot.window = self._least
+        slot.batch_size = slot.batch_size or self._batch_size
+        slot.window = LEAST * slot.batch_size
         slot.quiet_s = min(STALL_S, self._most_quiet_s)
+
+    def resize(self, slot: Slot, batch_size: int) -> None:
+        """Its worker takes so many tasks at once from now on."""
+        slot.batch_size = batch_size
+        if slot.mean_s is not None:
+            self.measure(slot, slot.mean_s)
+        else:
+            self.begin(slot)
 
     def measure(self, slot: Slot, sample_s: float) -> None:
         """Believe half of what the sample says, on a logarithmic scale. Hot.
@@ -55,9 +63,9 @@ class Pace:
         if slot.mean_s is not None:
             sample_s = sqrt(slot.mean_s * sample_s)
         slot.mean_s = sample_s
-        wanted, least = int(2 * FRAME_S / sample_s), self._least
+        wanted, least = int(2 * FRAME_S / sample_s), LEAST * slot.batch_size
         slot.window = least if wanted < least else wanted if wanted < MOST else MOST
-        quiet_s = STALL_MEANS * self._batch_size * sample_s
+        quiet_s = STALL_MEANS * slot.batch_size * sample_s
         if quiet_s < STALL_S:
             quiet_s = STALL_S
         slot.quiet_s = quiet_s if quiet_s < self._most_quiet_s else self._most_quiet_s
