@@ -107,7 +107,8 @@ class RunStats:
         if worker and busy_s:
             worker.busy_s += busy_s
             worker.last_duration = busy_s
-        self.throughput.add(1, time.monotonic())
+        if word != "cancelled":  # nobody worked on it
+            self.throughput.add(1, time.monotonic())
 
     def _note_slow(self, duration_s: float, task_id: int, worker_id: int) -> None:
         push = heapq.heappush if len(self._slowest) < MOST_SLOWEST else heapq.heapreplace
@@ -139,7 +140,7 @@ class RunStats:
             "start_time": self.start_time,
             "end_time": self.end_time,
             "elapsed_s": elapsed,
-            "throughput": settled / elapsed,
+            "throughput": (settled - self.cancelled) / elapsed,
             "throughput_recent": self.throughput.recent(now),
             "throughput_history": self.throughput.history(now),
             "eta_s": None if remaining is None else self.throughput.eta(remaining, now),
