@@ -111,7 +111,9 @@ def scheduler_settings(
         setup_timeout=options.setup_timeout,
         cleanup_timeout=options.cleanup_timeout,
         setup_concurrency=options.setup_concurrency,
-        batch_size=batching.most_at_once,
+        batch_size=batching.at_once,
+        batch_wait_s=options.batch_wait,
+        overlaps=batching.overlaps,
         fixed_window=options.window,
         speculate=options.speculate,
     )

@@ -12,8 +12,8 @@ from gpu_dispatch.transport.codec import WillNotPickle, plain_dumps
 from gpu_dispatch.wire import BatchSizeLearnt, RuntimePlan
 from gpu_dispatch.worker import BaseWorker
 
-AUTO_HOLDS = 256
-"""With an automatic size, how large a batch the window is prepared for."""
+AUTO_AT_FIRST = 8
+"""With an automatic size, how large a batch the scheduler is prepared for until a worker says what it tries."""
 
 
 class Batching:
@@ -23,21 +23,22 @@ class Batching:
         self._workers = workers
         has_batches = callable(getattr(worker_cls, "process_batch", None))
         size = options.batch_size
-        if size is not None and not has_batches:
-            raise UsageError(
-                f"batch_size={size!r} needs {worker_cls.__qualname__}.process_batch(items), which takes a list of "
-                "items and returns as many results"
-            )
+        if not has_batches:
+            _refuse_options_of_batches(worker_cls, options)
         self._auto = size == "auto" or (size is None and has_batches)
         self._size = size if isinstance(size, int) else None
         self._options = options
+        self._prepares, finishes = (callable(getattr(worker_cls, n, None)) for n in ("preprocess", "postprocess"))
+        self.overlaps = self._prepares or finishes
         self._batch_by = _packed("batch_by", options.batch_by)
         self._is_oom = _packed("is_oom", options.is_oom)
         self._learnt: dict[str, BatchSizeLearnt] = {}  # by kind of device
 
     @property
-    def most_at_once(self) -> int:
-        return AUTO_HOLDS if self._auto else self._size or 1
+    def at_once(self) -> int:
+        """How many tasks a worker has in hand at once, to begin with."""
+        size = AUTO_AT_FIRST if self._auto else self._size or 1
+        return size + (self._options.io_threads if self._prepares else 0)
 
     def plan(self, grant: Grant, *, announce_starts: bool) -> RuntimePlan:
         known = self._learnt.get(_kind(grant))
@@ -58,7 +59,21 @@ class Batching:
         )
 
     def learn(self, grant: Grant, learnt: BatchSizeLearnt) -> None:
-        self._learnt[_kind(grant)] = learnt
+        """Workers on like devices learn each by itself: the lowest ceiling counts, and the largest size below it."""
+        known = self._learnt.get(_kind(grant), learnt)
+        ceiling = min((c for c in (known.ceiling, learnt.ceiling) if c is not None), default=None)
+        fitting = [size for size in (known.size, learnt.size) if ceiling is None or size < ceiling]
+        self._learnt[_kind(grant)] = BatchSizeLearnt(max(fitting, default=1), ceiling, learnt.at_once)
+
+
+def _refuse_options_of_batches(worker_cls: type[BaseWorker], options: Options) -> None:
+    for name, default in (("batch_size", None), ("batch_by", None), ("batch_wait", 0.0)):
+        value = getattr(options, name)
+        if value != default:
+            raise UsageError(
+                f"{name}={value!r} needs {worker_cls.__qualname__}.process_batch(items), which takes a list of items "
+                "and returns as many results"
+            )
 
 
 def _kind(grant: Grant) -> str:

@@ -55,6 +55,8 @@ class BatchSizeLearnt:
 
     size: int
     ceiling: int | None
+    at_once: int
+    """How many tasks the worker has in hand at once: the size it tries now, and what its I/O threads prepare."""
 
 
 @dataclass(frozen=True, slots=True)

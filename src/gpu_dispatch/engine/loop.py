@@ -379,6 +379,7 @@ class Loop:
     def _on_batch_size_learnt(self, slot: int, said: BatchSizeLearnt) -> None:
         self._stats.workers[slot].batch_size = said.size
         self._on_batch_size(slot, said)
+        self._tell(told.BatchSizeLearnt(slot, said.at_once))
 
     def _on_given_back(self, slot: int, said: GivenBack) -> None:
         if self._timeline is not None:

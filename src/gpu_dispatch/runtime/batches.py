@@ -80,7 +80,7 @@ class BatchRunner:
         outbox.stop_clocks, outbox.resume_clocks = active.stop_clocks, active.resume_clocks
         self._timer = SoftTimer(task_timeout)
         self._size = _batch_size(plan, task_timeout)
-        self._told_size: tuple[int, int | None] | None = None
+        self._told_size: tuple[int, int | None, int] | None = None
         self._prepared: PreparedSource | None = None
         self._finishing: Finishing | None = None
         threads, size = plan.io_threads, self._size
@@ -276,10 +276,12 @@ class BatchRunner:
                 self._channel.send(TaskBegan(task_id))
 
     def _tell_size(self) -> None:
-        if self._plan.batch_size is None or self._size.learnt == self._told_size:
+        if self._plan.batch_size is None:
             return
-        self._told_size = self._size.learnt
-        self._channel.send(BatchSizeLearnt(*self._told_size))
+        now = (*self._size.learnt, self._size.size + (self._plan.io_threads if self._prepared is not None else 0))
+        if now != self._told_size:
+            self._told_size = now
+            self._channel.send(BatchSizeLearnt(*now))
 
 
 def _batch_size(plan: RuntimePlan, task_timeout: float | None) -> AutoBatchSize | FixedBatchSize:

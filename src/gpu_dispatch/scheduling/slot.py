@@ -53,10 +53,10 @@ class Slot:
     """Mutable on purpose: a slot is the scheduler's own notebook, nobody else writes in it."""
 
     __slots__ = (
-        "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "failures_in_a_row", "group", "held", "hopeless",
-        "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving", "lost_race", "mean_s", "number", "phase", "picky",
-        "quiet_s", "recalled", "recalled_for_idle", "room", "said_at", "setup_text", "stalled_on", "starts",
-        "still_since", "told", "was_ready", "window",
+        "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "failures_in_a_row", "group", "held",
+        "hopeless", "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving", "lost_race", "mean_s", "number",
+        "phase", "picky", "quiet_s", "recalled", "recalled_for_idle", "room", "said_at", "setup_text", "stalled_on",
+        "starts", "still_since", "told", "was_ready", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, device: int) -> None:
