@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_the_back_off_doubles_and_others_work_meanwhile(tmp_path: Path) -> None:
 
     record.check(21)
     at = attempts(tmp_path, 0)
-    waits = [later - sooner for sooner, later in zip(at, at[1:], strict=False)]
+    waits = [later - sooner for sooner, later in pairwise(at)]
     assert [round(wait / 0.1) >= expected for wait, expected in zip(waits, (1, 2, 4), strict=True)] == [True] * 3
     assert waits[0] < 0.35
     others = [attempts(tmp_path, task_id)[0] for task_id in range(1, 21)]

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -87,6 +88,7 @@ class WorkerProcess:
                 undo.callback(os.close, self.pidfd)
             self.tail = pump.add(worker_id, out_read, err_read)  # last: from here on the pump closes these two
             undo.pop_all()
+        _alive.add(self)
 
     def signal_tree(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -107,6 +109,7 @@ class WorkerProcess:
         return describe_death(self.who, self.pid, code, kill_reason=self.kill_reason, tail=tail)
 
     def close(self) -> None:
+        _alive.discard(self)
         self.channel.close()
         self.board.close()
         self._items.close()
@@ -114,6 +117,20 @@ class WorkerProcess:
         os.close(self._lifeline)
         if self.pidfd >= 0:
             os.close(self.pidfd)
+
+
+_alive: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+
+
+def _let_go_after_fork() -> None:
+    """A child that somebody forks from this process has copies of our ends: workers would take it for their parent."""
+    for process in list(_alive):
+        os.close(process._lifeline)
+        process.channel.close()
+    _alive.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
 
 
 def _pipe(of_reader: contextlib.ExitStack, of_writer: contextlib.ExitStack) -> tuple[int, int]:

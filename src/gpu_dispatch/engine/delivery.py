@@ -32,8 +32,12 @@ class Delivery:
         self._on_callback_error = on_callback_error
         self.error: BaseException | None = None
         """The first exception of a callback."""
+        self.muted = False
+        """Set when somebody wants out at once: no callback is begun any more, what it would have told stays pending."""
 
     def deliver(self, notice: note.Notice) -> None:
+        if self.muted:
+            return
         arguments = self._arguments
         if isinstance(notice, note.Succeeded):
             self._stats.succeeded(notice.slot, notice.task_ids, notice.busy_s)
@@ -84,7 +88,8 @@ class Delivery:
         except BaseException as error:
             self._callback_failed(error, notice.task_ids[done - 1])
             for task_id, value in zip(notice.task_ids[done:], notice.values[done:], strict=True):
-                self._call(on_success, task_id, value, worker_id)
+                if not self.muted:
+                    self._call(on_success, task_id, value, worker_id)
 
     def _call(self, callback: Callable[..., Any] | None, *values: Any) -> None:
         if callback is None:

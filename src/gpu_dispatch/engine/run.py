@@ -230,6 +230,7 @@ class Run:
         self._loop.stop(self._options.drain_timeout, name, say_so=True)
 
     def _kill(self, name: str) -> None:
+        self._delivery.muted = True
         self._loop.stop(0.0, f"{name}, twice")
 
 

@@ -123,7 +123,6 @@ def make_runner(
 
 def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: list[Any]) -> None:
     """The reader thread: ends with the process, or ends it when the parent is gone."""
-    lifeline.tie_second_rope()
     while True:
         for message in mail:
             if isinstance(message, RunTasks):
