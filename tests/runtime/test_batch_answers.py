@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_workers import AnswersOddly, Batched, calls
+from batch_workers import AnswersOddly, Batched, Sums, TellsTasks, Texts, Unpicklable, calls
 from plain_workers import Echo
 from recording import run
 
@@ -60,16 +60,6 @@ def test_a_result_that_will_not_pickle_fails_just_that_task() -> None:
     assert "value['lock'] (of type lock)" in record.errors[7]
 
 
-class Unpicklable(Batched):
-    def process_batch(self, items: list[Any]) -> Any:
-        import threading
-
-        return [{"lock": threading.Lock()} if item == 7 else item for item in items]
-
-
-Unpicklable.__module__ = "test_batch_answers_by_value"  # not importable in the worker: it travels by value
-
-
 def test_an_item_that_will_not_open_fails_just_its_own_task(tmp_path: Path) -> None:
     from faulty_workers import Bomb
 
@@ -115,15 +105,6 @@ def length(item: str) -> int:
     return len(item)
 
 
-class Texts(Batched):
-    def process_batch(self, items: list[str]) -> list[int]:
-        self.log.write("call", *self.task_ids)
-        return [len(item) for item in items]
-
-
-Texts.__module__ = "test_batch_answers_by_value"
-
-
 def test_a_budget_makes_up_batches_by_what_items_cost(tmp_path: Path) -> None:
     log = tmp_path / "log"
     items = ["x" * (1 + 37 * number % 50) for number in range(200)]
@@ -160,27 +141,11 @@ def test_large_items_with_a_cost_are_not_mixed_up(tmp_path: Path) -> None:
     assert record.successes == {number: (number, number) for number in range(120)}
 
 
-class Sums(Batched):
-    def process_batch(self, items: list[Any]) -> list[Any]:
-        return [(int(item.min()), int(item.max())) for item in items]
-
-
-Sums.__module__ = "test_batch_answers_by_value"
-
-
 def test_the_tasks_of_a_batch_are_known_inside(tmp_path: Path) -> None:
     record = run(TellsTasks, range(10), [0], batch_size=10, batch_wait=2.0, base_seed=7)
     record.check(10)
     ids = tuple(range(10))
     assert set(record.successes.values()) == {(0, ids, derive_task_seed(7, 0))}
-
-
-class TellsTasks(Batched):
-    def process_batch(self, items: list[Any]) -> list[Any]:
-        return [(self.task_id, self.task_ids, self.task_seed)] * len(items)
-
-
-TellsTasks.__module__ = "test_batch_answers_by_value"
 
 
 # --- what is refused before anything starts -------------------------------------------------------------------

@@ -169,3 +169,67 @@ class ArrayWorker(BaseWorker):
             self.kept.append(item)
         item += 1  # it is ours to write to
         return item
+
+
+class CrashingDevice(SmallDevice):
+    def setup(self, gpu_id: Any, seed: int, **options: Any) -> None:
+        super().setup(gpu_id, seed, **options)
+        self.log.write("setup")
+
+    def process_batch(self, items: list[Any]) -> Any:
+        if "exit3" in items:
+            self.log.write("call", *self.task_ids)
+            os._exit(3)
+        return super().process_batch(items)
+
+
+class SlowDevice(SmallDevice):
+    def process_batch(self, items: list[Any]) -> Any:
+        self.log.write("call", *self.task_ids)
+        time.sleep(0.02 * len(items))
+        return items
+
+
+class DawdlesOnGpu0(Pipeline):
+    def setup(self, gpu_id: Any, seed: int, **options: Any) -> None:
+        super().setup(gpu_id, seed, **options)
+        self.options["call_s"] = 0.3 if gpu_id == 0 else 0.001
+
+
+class ArrayPipeline(Pipeline):
+    def preprocess(self, item: Any) -> Any:
+        item += 1
+        return item
+
+    def postprocess(self, item: Any) -> Any:
+        return item
+
+
+class BreaksWhenItLooks(Pipeline):
+    """Kernels run behind the program: their errors come out where the result is fetched."""
+
+    def postprocess(self, item: Any) -> Any:
+        if item == "broken":
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return item
+
+
+class Unpicklable(Batched):
+    def process_batch(self, items: list[Any]) -> Any:
+        return [{"lock": threading.Lock()} if item == 7 else item for item in items]
+
+
+class Texts(Batched):
+    def process_batch(self, items: list[str]) -> list[int]:
+        self.log.write("call", *self.task_ids)
+        return [len(item) for item in items]
+
+
+class Sums(Batched):
+    def process_batch(self, items: list[Any]) -> list[Any]:
+        return [(int(item.min()), int(item.max())) for item in items]
+
+
+class TellsTasks(Batched):
+    def process_batch(self, items: list[Any]) -> list[Any]:
+        return [(self.task_id, self.task_ids, self.task_seed)] * len(items)

@@ -70,7 +70,8 @@ class Deaths:
             return
         guilty, kind = suspects, "crash"
         if why is Kill.TIMEOUT:
-            guilty, kind = [task for task in suspects if task in slot.told], "timeout"
+            guilty = suspects if slot.frozen else [task for task in suspects if task in slot.told]
+            kind = "timeout"
         elif why is Kill.POISONED:
             guilty = []
         if not guilty:

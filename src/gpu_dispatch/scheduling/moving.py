@@ -132,6 +132,8 @@ class Moving:
         """The worker is gone; the caller puts its tasks elsewhere."""
         slot.held.clear()
         slot.told = ()
+        slot.doubted = None
+        slot.frozen = False
         slot.lost_race = False
         slot.stalled_on = None
         slot.barren = False

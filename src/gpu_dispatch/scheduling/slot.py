@@ -53,10 +53,10 @@ class Slot:
     """Mutable on purpose: a slot is the scheduler's own notebook, nobody else writes in it."""
 
     __slots__ = (
-        "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "failures_in_a_row", "group", "held",
-        "hopeless", "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving", "lost_race", "mean_s", "number",
-        "phase", "picky", "quiet_s", "recalled", "recalled_for_idle", "room", "said_at", "setup_text", "stalled_on",
-        "starts", "still_since", "told", "was_ready", "window",
+        "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "doubted", "failures_in_a_row",
+        "frozen", "group", "held", "hopeless", "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving",
+        "lost_race", "mean_s", "number", "phase", "picky", "quiet_s", "recalled", "recalled_for_idle", "room",
+        "said_at", "setup_text", "stalled_on", "starts", "still_since", "told", "was_ready", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, device: int) -> None:
@@ -88,6 +88,8 @@ class Slot:
         self.stalled_on: int | None = None  # this task takes far longer than expected: send nothing behind it
 
         self.said_at = 0.0  # when the worker last said something that shows progress
+        self.doubted: int | None = None  # past the limit, beside others: the worker was asked whether it still answers
+        self.frozen = False  # it did not: any of those that ran may be to blame
         self.still_since = NEVER  # since when it has been seen with tasks and none of them running
         self.quiet_s = 0.0  # how long it may be quiet before it is looked at
         self.check_at = NEVER  # when to look at a quiet worker

@@ -28,6 +28,8 @@ from gpu_dispatch.scheduling.window import STALL_S, stall_after_s
 WORD_SLACK_S = 0.1
 """After the limit, the soft timeout has this long to end the task in its own words, before the parent says it timed
 out. Less, and a loaded machine turns soft timeouts into hard ones; more, and the word comes late."""
+ANSWER_S = 0.05
+"""How long the answer to a recall may take in a worker that is well."""
 UNRESPONSIVE_S = 10.0
 """A worker that holds tasks but starts none for this long is broken (stopped, or its reader is dead)."""
 
@@ -128,13 +130,20 @@ class Watching:
         state, grace_s = self._state, self._state.settings.timeout_grace
         kill_at = limit_at + grace_s
         word_at = min(limit_at + WORD_SLACK_S, kill_at)
+        overlaps, asked = state.settings.overlaps, slot.doubted == running[0]
         if state.now >= kill_at:
             slot.told = running
+            slot.frozen = overlaps and not (asked and slot.recalled is None)
             text = f"task {running[0]} was still running {grace_s:g} s after its time limit"
             self._lifecycle.kill(slot, Kill.TIMEOUT, text)
             return NEVER
         if state.now < word_at:
             return word_at
+        if overlaps and not (asked and slot.recalled is None):
+            # Others run beside it. One that holds the interpreter's lock makes all of them late: does it still answer?
+            slot.doubted = running[0]
+            self._moving.ask_for_results(slot)
+            return min(state.now + ANSWER_S, kill_at)
         if len(running) == 1 and running[0] not in slot.told:
             self._say_timed_out(slot, running[0])
         return kill_at
