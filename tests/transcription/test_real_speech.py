@@ -17,6 +17,10 @@ import sounds
 import srt
 import webvtt
 
+from gpu_dispatch.transcription import AudioFile, TranscriptionJob, TranscriptionWorker
+from gpu_dispatch.transcription.engine import prepare_model
+from gpu_dispatch.transcription.whisper_engine import FasterWhisperEngine
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SENTENCES = [
@@ -165,6 +169,37 @@ def test_killed_half_way_the_next_run_completes_without_repeating(clips, real_mo
     assert len(records(out)) == 38
     for path, written_at in finished.items():
         assert path.stat().st_mtime_ns == written_at, f"{path} was done again"
+
+
+class CountingEngine(FasterWhisperEngine):
+    """Counts the calls of the model."""
+
+    calls = 0
+
+    def _generate(self, *arguments, **options):
+        self.calls += 1
+        return super()._generate(*arguments, **options)
+
+
+def test_a_batch_across_files_needs_an_eighth_of_the_calls_and_gives_the_same_text(real_model, tmp_path):
+    """The figures for 200 clips come from benchmarks/transcription_batching.py."""
+    files = []
+    for number, sentence in enumerate((SENTENCES * 2)[:16]):
+        path = sounds.write(tmp_path / f"{number}.wav", sounds.speech(sentence, tmp_path)[: 2 * sounds.RATE])
+        files.append(AudioFile(str(path), path.name, path.stem))
+    worker = TranscriptionWorker()
+    model = prepare_model(CountingEngine, str(real_model))
+    job = TranscriptionJob(CountingEngine, model, str(tmp_path / "out"), windows_per_call=16, cpu_threads=2)
+    worker.setup(0, 42, job=job)
+    prepared = [worker.preprocess(file) for file in files]
+
+    together = [done.transcript.text for done in worker.process_batch(prepared)]
+    calls_together = worker._engine.calls
+    alone = [worker.process_batch([each])[0].transcript.text for each in prepared]
+    calls_alone = worker._engine.calls - calls_together
+
+    assert together == alone
+    assert calls_together <= calls_alone / 8
 
 
 def test_words_have_times_and_make_up_the_text(real_model, tmp_path):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_dispatch.transcription.ahead import run_ahead
 from gpu_dispatch.transcription.timestamps import split_at_times
 from gpu_dispatch.transcription.transcript import Segment, Word
-from gpu_dispatch.transcription.windows import Span, cut_evenly, in_batches, joined, plan_windows
+from gpu_dispatch.transcription.windows import Span, cut_evenly, cut_stream, plan_windows
 from gpu_dispatch.transcription.words import joined_punctuation, with_words
 
 RATE = 10  # samples per second: a window is 300, the longest pause 50
@@ -55,21 +60,57 @@ def test_cutting_evenly_loses_nothing(length, longest):
     assert all(len(p) <= longest for p in parts)
 
 
-def test_voice_across_the_border_of_two_blocks_is_one_span():
-    assert joined([[Span(0, 5), Span(8, 100)], [Span(101, 120), Span(121, 130)]], nearer_than=2) == [
-        Span(0, 5),
-        Span(8, 120),
-        Span(121, 130),
-    ]
+def loud_parts(samples: np.ndarray) -> list[Span]:
+    """A voice detector for numbers: whatever is not zero is voice."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (samples != 0).astype(int), [0]])))
+    return plan_windows([Span(int(a), int(b)) for a, b in edges.reshape(-1, 2)], RATE)
 
 
-@given(st.integers(0, 200), st.integers(1, 32))
-def test_batches_are_few_even_and_complete(count, size):
-    batches = list(in_batches(range(count), size))
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 120)), max_size=12),
+    st.lists(st.integers(1, 500), min_size=1, max_size=30),
+)
+def test_a_stream_gives_every_sample_of_voice_once_and_in_its_place(parts, sizes):
+    whole = np.concatenate([np.zeros(0, int), *(np.full(length, int(voice)) for voice, length in parts)])
+    whole *= np.arange(1, len(whole) + 1)  # a sample of voice is its own place
+    cuts = np.cumsum(sizes)
+    blocks = [block for block in np.split(whole, cuts[cuts < len(whole)]) if len(block)]
 
-    assert [i for batch in batches for i in batch] == list(range(count))
-    assert len(batches) == -(-count // size)
-    assert not batches or max(map(len, batches)) - min(map(len, batches)) <= 1
+    windows = list(cut_stream(blocks, loud_parts, margin=10))
+
+    for span, samples in windows:
+        assert (whole[span.start : span.end] == samples).all()
+    heard = np.concatenate([np.zeros(0, int), *(samples for _, samples in windows)])
+    assert (heard[heard != 0] == whole[whole != 0]).all()
+    assert all(len(span) <= 300 for span, _ in windows)
+
+
+def test_voice_across_the_border_of_two_blocks_is_not_cut_there():
+    voice = np.ones(200, int)
+
+    windows = list(cut_stream([np.concatenate([np.zeros(100, int), voice[:60]]), voice[60:]], loud_parts, margin=10))
+
+    assert [(span.start, span.end) for span, _ in windows] == [(100, 300)]
+
+
+def test_what_is_made_ahead_comes_in_order_and_what_it_raises_is_raised():
+    def numbers():
+        yield from range(50)
+        raise ValueError("the fiftieth")
+
+    made = run_ahead(numbers(), depth=3)
+
+    assert [next(made) for _ in range(50)] == list(range(50))
+    with pytest.raises(ValueError, match="the fiftieth"):
+        next(made)
+
+
+def test_a_consumer_that_stops_early_stops_the_thread():
+    made = run_ahead(itertools.count(), depth=2)
+    assert next(made) == 0
+    made.close()
+
+    assert not [thread for thread in threading.enumerate() if thread.name == "gpu-dispatch-ahead"]
 
 
 def at(seconds: float) -> int:

@@ -14,7 +14,7 @@ from gpu_dispatch.transcription.job import AudioFile, TranscriptionJob
 from gpu_dispatch.transcription.naming import OutputNames, crowded_stems, stem_of
 from gpu_dispatch.transcription.record import holds, printable
 from gpu_dispatch.transcription.windows import WINDOW_S
-from gpu_dispatch.transcription.worker import write_outputs
+from gpu_dispatch.transcription.worker import is_long, write_outputs
 
 _PROBES = 8  # threads; a probe waits for the disk more than it computes
 _BYTES_PER_SECOND = 16_000  # of compressed speech, for files that do not tell their length
@@ -54,11 +54,12 @@ def files_per_batch(files: Sequence[AudioFile], workers: int, windows: int) -> i
     """How many files a worker may hold for one call of the model, which takes ``windows``.
 
     Few enough that every worker gets some, and that files which fill a call by themselves are not decoded by the dozen
-    in advance: an hour of audio takes 0.1 GB.
+    in advance. Long ones do not count: they go alone, and are decoded while they are transcribed.
     """
     if not files:
         return 1
-    average = sum(math.ceil(_expected_s(file) / WINDOW_S) for file in files) / len(files)
+    counted = [file for file in files if not is_long(file)] or files
+    average = sum(math.ceil(_expected_s(file) / WINDOW_S) for file in counted) / len(counted)
     fair = math.ceil(len(files) / (2 * workers))
     return max(1, min(windows, fair, round(windows / max(1.0, average))))
 

@@ -13,17 +13,18 @@ what its transcript says. An mp3 that is shorter than its header says: cutting a
 from __future__ import annotations
 
 import os
-import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_dispatch.errors import UsageError
+from gpu_dispatch.transcription.wav_header import wav_length
 
 if TYPE_CHECKING:
     import numpy as np
 
 SAMPLE_RATE = 16_000  # what Whisper and the voice detector expect
+BLOCK_S = 600.0  # 19 MB of samples; the voice detector needs four times that for it
 
 AUDIO_SUFFIXES = frozenset(
     f".{suffix}"
@@ -35,22 +36,10 @@ AUDIO_SUFFIXES = frozenset(
 _DAMAGED_SHARE = 0.1  # below it a listener hears a click; above it the text is made up
 _EXACT_CONTAINERS = frozenset({"flac", "mov", "mp4"})  # their headers know how much there should be
 _TRUNCATED_BELOW = 0.98  # of the promised length; encoders pad by some hundredths of a second
-_UNKNOWN_LENGTHS = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF})  # what programs that write to a pipe put into a wav
 
 
 class AudioError(Exception):
     """This file cannot be transcribed; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    samples: np.ndarray[Any, Any]
-    """int16, mono, 16 kHz: half the memory of floats, and an hour is still 115 MB."""
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def duration_s(self) -> float:
-        return len(self.samples) / SAMPLE_RATE
 
 
 def probe_duration(path: Path) -> float | None:
@@ -60,9 +49,8 @@ def probe_duration(path: Path) -> float | None:
     """
     av = import_av()
     try:
-        with path.open("rb") as file:
-            if (seconds := _wav_seconds(file)) is not None:
-                return seconds
+        if (wav := wav_length(path)) is not None:
+            return wav.there_s
         with av.open(str(path), **_open_options(av)) as container:
             stream = container.streams.audio[0]
             if stream.duration is not None and stream.time_base is not None:
@@ -72,70 +60,102 @@ def probe_duration(path: Path) -> float | None:
         return None
 
 
-def decode(path: Path, *, allow_damaged: bool = False) -> Decoded:
-    """All of the file's first audio stream."""
-    av = import_av()
-    try:
-        if os.stat(path).st_size == 0:
-            raise AudioError("the file is empty (0 bytes)")
-        promised_s, container_names, packets, damaged, samples = _decode_stream(av, path)
-    except av.error.FFmpegError as error:
-        raise AudioError(f"not readable as audio: {error.strerror or error}") from error
-    except OSError as error:
-        raise AudioError(f"cannot be read: {error.strerror or error}") from error
-    found_s = len(samples) / SAMPLE_RATE
-    if damaged and not len(samples):
-        raise AudioError(f"nothing in it can be decoded ({damaged} damaged packets)")
-    faults = []
-    if damaged > _DAMAGED_SHARE * packets:
-        faults.append(f"damaged: {damaged} of {packets} packets cannot be decoded")
-    if promised_s is None or not container_names & _EXACT_CONTAINERS:
-        promised_s = _promised_by_wav(path)
-    if promised_s is not None and found_s < _TRUNCATED_BELOW * promised_s - 0.1:
-        faults.append(f"truncated: its header says {promised_s:.1f} s, {found_s:.1f} s are there")
-    if faults and not allow_damaged:
-        raise AudioError(f"{faults[0]} (allow damaged files to transcribe what is there)")
-    if damaged and not faults:
-        faults.append(f"{damaged} of {packets} packets could not be decoded")
-    return Decoded(samples, tuple(faults))
+class AudioStream:
+    """The first audio stream of a file, decoded block by block: an hour at once would take a gigabyte on its way.
 
+    Iterate over int16 samples, mono, 16 kHz. What is wrong with the whole (damaged, truncated) is known only at its
+    end, and raised there. Afterwards ``duration_s`` and ``warnings`` are true.
+    """
 
-def _decode_stream(av: Any, path: Path) -> tuple[float | None, frozenset[str], int, int, np.ndarray[Any, Any]]:
-    import numpy as np
+    def __init__(self, path: Path, *, allow_damaged: bool = False, block_s: float = BLOCK_S) -> None:
+        self._path = path
+        self._allow_damaged = allow_damaged
+        self._block = int(block_s * SAMPLE_RATE)
+        self._packets = self._damaged = self._samples = 0
+        self._promised_s: float | None = None
+        self.warnings: tuple[str, ...] = ()
 
-    blocks: list[np.ndarray[Any, Any]] = []
-    packets = damaged = 0
-    with av.open(str(path), **_open_options(av)) as container:
+    @property
+    def duration_s(self) -> float:
+        return self._samples / SAMPLE_RATE
+
+    def __iter__(self) -> Iterator[np.ndarray[Any, Any]]:
+        import numpy as np
+
+        av = import_av()
+        self._packets = self._damaged = self._samples = 0
+        pieces: list[np.ndarray[Any, Any]] = []
+        waiting = 0
+        try:
+            if os.stat(self._path).st_size == 0:
+                raise AudioError("the file is empty (0 bytes)")
+            for piece in self._pieces(av):
+                pieces.append(piece)
+                waiting += len(piece)
+                if waiting >= self._block:
+                    yield np.concatenate(pieces)
+                    pieces, waiting = [], 0
+        except av.error.FFmpegError as error:
+            raise AudioError(f"not readable as audio: {error.strerror or error}") from error
+        except OSError as error:
+            raise AudioError(f"cannot be read: {error.strerror or error}") from error
+        if pieces:
+            yield np.concatenate(pieces)
+        self._judge()
+
+    def _pieces(self, av: Any) -> Iterator[np.ndarray[Any, Any]]:
+        with av.open(str(self._path), **_open_options(av)) as container:
+            stream = self._checked_stream(container)
+            resampler: Any = None
+            shape = None
+            for packet in container.demux(stream):
+                self._packets += 1
+                try:
+                    frames = packet.decode()
+                except av.error.InvalidDataError:
+                    self._damaged += 1
+                    continue
+                for frame in frames:
+                    # Streams cut together from several sources change their channels or rate on the way.
+                    if shape != (shape := (frame.format.name, frame.layout.name, frame.sample_rate)):
+                        yield from self._resampled(resampler, None)
+                        resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
+                    frame.pts = None  # gaps and jumps in the clock of a damaged file are not ours to mend
+                    yield from self._resampled(resampler, frame)
+            yield from self._resampled(resampler, None)
+
+    def _checked_stream(self, container: Any) -> Any:
         if not container.streams.audio:
             raise AudioError("there is no sound in it (no audio stream)")
         stream = container.streams.audio[0]
         if not stream.codec_context.sample_rate:  # a demuxer that was chosen by the suffix and found nothing
             raise AudioError("not readable as audio: its header is missing or damaged")
-        promised_s = float(stream.duration * stream.time_base) if stream.duration else None
-        names = frozenset(container.format.name.split(","))
-        resampler: Any = None
-        shape = None
-        for packet in container.demux(stream):
-            packets += 1
-            try:
-                frames = packet.decode()
-            except av.error.InvalidDataError:
-                damaged += 1
-                continue
-            for frame in frames:
-                # Streams cut together from several sources change their channels or rate on the way.
-                if shape != (shape := (frame.format.name, frame.layout.name, frame.sample_rate)):
-                    blocks.extend(_flushed(resampler))
-                    resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
-                frame.pts = None  # gaps and jumps in the clock of a damaged file are not ours to mend
-                blocks.extend(out.to_ndarray()[0] for out in resampler.resample(frame))
-        blocks.extend(_flushed(resampler))
-    samples = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int16)
-    return promised_s, names, packets, damaged, samples
+        if stream.duration and _EXACT_CONTAINERS & set(container.format.name.split(",")):
+            self._promised_s = float(stream.duration * stream.time_base)
+        elif (wav := wav_length(self._path)) is not None:
+            self._promised_s = wav.promised_s
+        return stream
 
+    def _resampled(self, resampler: Any, frame: Any) -> Iterator[np.ndarray[Any, Any]]:
+        for out in resampler.resample(frame) if resampler is not None else ():
+            samples = out.to_ndarray()[0]
+            self._samples += len(samples)
+            yield samples
 
-def _flushed(resampler: Any) -> list[np.ndarray[Any, Any]]:
-    return [out.to_ndarray()[0] for out in resampler.resample(None)] if resampler is not None else []
+    def _judge(self) -> None:
+        damaged, packets = self._damaged, self._packets
+        if damaged and not self._samples:
+            raise AudioError(f"nothing in it can be decoded ({damaged} damaged packets)")
+        faults = []
+        if damaged > _DAMAGED_SHARE * packets:
+            faults.append(f"damaged: {damaged} of {packets} packets cannot be decoded")
+        if self._promised_s is not None and self.duration_s < _TRUNCATED_BELOW * self._promised_s - 0.1:
+            faults.append(f"truncated: its header says {self._promised_s:.1f} s, {self.duration_s:.1f} s are there")
+        if faults and not self._allow_damaged:
+            raise AudioError(f"{faults[0]} (allow damaged files to transcribe what is there)")
+        if damaged and not faults:
+            faults.append(f"{damaged} of {packets} packets could not be decoded")
+        self.warnings = tuple(faults)
 
 
 def import_av() -> Any:
@@ -150,46 +170,3 @@ def import_av() -> Any:
 def _open_options(av: Any) -> dict[str, str]:
     # Titles in broken encodings are common in mp3; from PyAV 19 on they do no harm and the option is gone.
     return {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
-
-
-# --- wav ------------------------------------------------------------------------------------------------------
-# ffmpeg takes a wav's length from the size of the file, so it cannot tell a truncated one; and it takes 5 ms to open
-# one, against 0.05 ms for reading the header here, which counts when a hundred thousand clips are to be sorted.
-
-
-def _wav_header(file: Any) -> tuple[int, int, int] | None:
-    """Bytes per second, where the samples begin, and how many bytes of them the header promises."""
-    if (head := file.read(12))[:4] != b"RIFF" or head[8:] != b"WAVE":
-        return None
-    rate = 0
-    for _ in range(64):  # a real file has a handful of chunks before its samples
-        chunk = file.read(8)
-        if len(chunk) < 8:
-            return None
-        kind, size = chunk[:4], struct.unpack("<I", chunk[4:])[0]
-        if kind == b"data":
-            return (rate, file.tell(), size) if rate else None
-        if kind == b"fmt ":
-            body = file.read(size)
-            if len(body) < 16:
-                return None
-            rate = struct.unpack("<I", body[8:12])[0]
-            file.seek(size & 1, os.SEEK_CUR)
-        else:
-            file.seek(size + (size & 1), os.SEEK_CUR)
-    return None
-
-
-def _wav_seconds(file: Any) -> float | None:
-    header = _wav_header(file)
-    if header is None:
-        return None
-    rate, begins, promised = header
-    there = os.fstat(file.fileno()).st_size - begins
-    return max(0, there if promised in _UNKNOWN_LENGTHS else min(there, promised)) / rate
-
-
-def _promised_by_wav(path: Path) -> float | None:
-    with path.open("rb") as file:
-        header = _wav_header(file)
-    return None if header is None or header[2] in _UNKNOWN_LENGTHS else header[2] / header[0]

@@ -12,16 +12,16 @@ that a time in it is a time in the file, less the window's start.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 WINDOW_S = 30.0  # Whisper's own; shorter input is padded to it by the engine
 LONGEST_PAUSE_S = (
     5.0  # a longer one ends the window: models invent text in long silences; cutting more costs more calls
 )
 
-T = TypeVar("T")
+Samples = Any  # a NumPy array, in one dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +61,25 @@ def cut_evenly(span: Span, longest: int) -> list[Span]:
     return [Span(start, end) for start, end in itertools.pairwise(bounds)]
 
 
-def joined(blocks: Iterable[Iterable[Span]], nearer_than: int) -> list[Span]:
-    """The spans of consecutive blocks as one list; those that touch across a border become one."""
-    spans: list[Span] = []
-    for block in blocks:
-        for number, span in enumerate(block):
-            if number == 0 and spans and span.start - spans[-1].end <= nearer_than:
-                spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
-            else:
-                spans.append(span)
-    return spans
+def cut_stream(
+    blocks: Iterable[Samples], find_windows: Callable[[Samples], list[Span]], margin: int
+) -> Iterator[tuple[Span, Samples]]:
+    """The windows of sound that comes in blocks, each as (where it is in the whole, its samples).
 
+    A window that comes nearer than ``margin`` to the end of a block waits for the next one: the voice may go on there.
+    """
+    import numpy as np
 
-def in_batches(windows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """As few batches as possible, of nearly equal size: 17 windows in batches of 16 are 9 and 8, not 16 and 1."""
-    count = -(-len(windows) // size)
-    for number in range(count):
-        yield windows[len(windows) * number // count : len(windows) * (number + 1) // count]
+    begins = 0
+    upcoming = iter(blocks)
+    samples = next(upcoming, None)
+    while samples is not None:
+        following = next(upcoming, None)
+        windows = find_windows(samples)
+        cut = len(samples)
+        if following is not None and windows and windows[-1].end > len(samples) - margin:
+            cut = windows.pop().start
+        for window in windows:
+            yield Span(begins + window.start, begins + window.end), samples[window.start : window.end]
+        begins += cut
+        samples = following if following is None or cut == len(samples) else np.concatenate([samples[cut:], following])
