@@ -16,7 +16,6 @@ import itertools
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -146,15 +145,17 @@ def write_to_the_channel(data: bytes) -> None:
 
 
 def commit_while_writing(fault: str, *, through_the_channel: bool) -> None:
-    """Let the next write to a socket get half-way, then commit the fault."""
+    """Let the next write to the parent get half-way, then commit the fault."""
 
-    def half_a_write(sock: socket.socket, data: Any, *_: Any) -> None:
-        send_all(sock, memoryview(data)[: len(data) // 2])
+    def half_a_write(fd: int, data: Any) -> int:
+        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+            return write(fd, data)
+        write(fd, memoryview(data)[: len(data) // 2])
         FAULTS[fault]()
         raise AssertionError("the fault was survived")
 
-    send_all = socket.socket.sendall
-    socket.socket.sendall = half_a_write  # type: ignore[method-assign]
+    write = os.write
+    os.write = half_a_write
     if through_the_channel:
         ArenaWriter.place = lambda self, buffer: None  # type: ignore[method-assign]  # as when it is full
 

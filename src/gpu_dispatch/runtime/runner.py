@@ -58,7 +58,7 @@ class TaskRunner:
                     task_id, item = take()
                 except IndexError:
                     if not self._wait_for_mail():
-                        return
+                        break
                     continue
                 started = monotonic()
                 start(task_id, started)  # from here on a death is charged to this task, and its time counts
@@ -87,8 +87,10 @@ class TaskRunner:
                     outbox.flush()
         finally:
             timer.uninstall()
-            outbox.flush()
-            self._board.rest()
+        # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay
+        # marked as running then, to be charged; otherwise it would be given to another worker, and run again.
+        outbox.flush()
+        self._board.rest()
 
     def _wait_for_mail(self) -> bool:
         """Whether there will be any."""
@@ -99,11 +101,14 @@ class TaskRunner:
         return not self._mailbox.finishing
 
     def _failure(self, error: BaseException) -> Failure:
-        from gpu_dispatch.runtime.failures import failure_of  # here: most workers never need it
-
         if isinstance(error, WillNotPickle):
             return Failure("transport", f"the result cannot be sent back. {error}")
-        failure = failure_of(error, self._kind_of(error))
+        try:
+            from gpu_dispatch.runtime.failures import failure_of  # here: most workers never need it
+
+            failure = failure_of(error, self._kind_of(error))
+        except BaseException as obstacle:  # no descriptor left to import with, no memory left for a traceback
+            failure = Failure("error", f"{_in_a_line(error)} (there is no traceback because of {_in_a_line(obstacle)})")
         return Failure("timeout", failure.text, failure.type_names) if self._timer.rang else failure
 
     def _kind_of(self, error: BaseException) -> str:
@@ -115,3 +120,10 @@ class TaskRunner:
             oom.empty_caches()  # the next task should find the memory that this one took
             return "oom"
         return "error"
+
+
+def _in_a_line(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # its str() raises
+        return type(error).__name__
