@@ -71,7 +71,9 @@ class TaskRunner:
                 try:
                     try:
                         if limit_s is not None:
-                            timer.begin(started)
+                            timer.deadline = deadline = started + limit_s
+                            if timer.ringing_at > deadline:
+                                timer.ring_by(deadline)
                         value = process(item.open() if type(item) is Encoded else item)
                     finally:
                         timer.deadline = NEVER  # an alarm that rings just before this still counts as the task's own

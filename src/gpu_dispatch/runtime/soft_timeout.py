@@ -30,7 +30,7 @@ class SoftTimer:
         usable = limit_s is not None and hasattr(signal, "setitimer")
         self.limit_s = limit_s if usable and threading.current_thread() is threading.main_thread() else None
         self.deadline = NEVER
-        self._ringing_at = NEVER
+        self.ringing_at = NEVER
         self._before: object = None
         self.rang = False
         """Whether the exception was raised in the current task. The runner resets it."""
@@ -50,23 +50,23 @@ class SoftTimer:
         if limit is None:
             return
         self.deadline = now + limit
-        if self._ringing_at > self.deadline:
-            self._set(limit)
+        if self.ringing_at > self.deadline:
+            self.ring_by(self.deadline)
 
     def end(self) -> None:
         self.deadline = NEVER
 
-    def _set(self, delay_s: float) -> None:
-        self._ringing_at = time.monotonic() + delay_s
-        signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, delay_s))
+    def ring_by(self, deadline: float) -> None:
+        self.ringing_at = deadline
+        signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, deadline - time.monotonic()))
 
     def _ring(self, _signum: int, _frame: FrameType | None) -> None:
-        self._ringing_at = NEVER
+        self.ringing_at = NEVER
         remaining = self.deadline - time.monotonic()
         if remaining == NEVER:
             return
         if remaining > 0:
-            self._set(remaining)
+            self.ring_by(self.deadline)
             return
         self.deadline = NEVER
         self.rang = True

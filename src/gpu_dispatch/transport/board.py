@@ -102,13 +102,17 @@ class Board:
 
     def add_number(self, task_id: int, busy_s: float, value: int | float) -> bool:
         """Keep a result that is a plain number. False when it does not fit. Hot."""
-        record, tag = (INT_RECORD, INT) if type(value) is int else (FLOAT_RECORD, FLOAT)
         used = self._used
         try:
-            record.pack_into(self._page, used, tag, 8, task_id, busy_s, value)
+            if type(value) is int:
+                INT_RECORD.pack_into(self._page, used, INT, 8, task_id, busy_s, value)
+            else:
+                FLOAT_RECORD.pack_into(self._page, used, FLOAT, 8, task_id, busy_s, value)
         except struct.error:  # the page is full, or the int has more than 64 bits
             return False
-        self._commit(used + record.size)
+        self._used = used + INT_RECORD.size  # a float takes as much
+        self._count = count = self._count + 1
+        self._words[COUNT] = count  # last: a record counts only when it is whole
         if self._atoms is not None:
             ids, busy, values = self._atoms
             ids.append(task_id)
