@@ -1,0 +1,100 @@
+"""What will not travel is one task's failure, with a word about what and where; everything else goes on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from recording import run
+from values_that_bite import MADE, PARENT, Biter, OpensNowhereElse
+
+RESULTS = [
+    ("lock", "transport", ("lock", "cannot be pickled")),
+    ("nested lock", "transport", ("['model'][1]['guard']", "lock")),
+    ("generator", "transport", ("generator",)),
+    ("opens not", "transport", ("does not unpickle in the parent", "ValueError: not here")),
+    ("opens with exit", "transport", ("does not unpickle in the parent", "SystemExit")),
+    ("opens mute", "transport", ("does not unpickle in the parent", "Mute")),
+    ("own error", "error", ("WorkersOwn: ('with', 'arguments')",)),
+    ("two arguments", "error", ("TwoArguments: first",)),
+    ("holds a lock", "error", ("HoldsALock: held",)),
+    ("own cause", "error", ("Recursive: round and round",)),
+    ("surrogate", "error", ("ValueError: half a character",)),
+    ("huge argument", "error", ("ValueError: b'xxx", "left out")),
+]
+
+
+def test_every_value_that_will_not_travel_costs_its_own_task_only(monkeypatch) -> None:
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    items = [item for name, _, _ in RESULTS for item in (name, "fine")]
+    record = run(Biter, items, gpu_ids=[0])
+
+    record.check(len(items))
+    for number, (name, kind, needles) in enumerate(RESULTS):
+        error = record.errors.pop(2 * number)
+        assert error.kind == kind, name
+        for needle in needles:
+            assert needle in error, name
+        assert len(error) < 100_000
+        error.encode("utf-8", "surrogatepass")
+    assert not record.errors
+    assert record.stats["restarts"] == 0
+
+
+def test_an_exception_that_can_travel_arrives_as_an_object_too() -> None:
+    record = run(Biter, ["own error", "two arguments", "holds a lock"], gpu_ids=[0])
+
+    own = record.errors[0].exception
+    assert type(own).__name__ == "WorkersOwn"
+    assert own.args == ("with", "arguments")
+    assert record.errors[1].exception is None
+    assert record.errors[2].exception is None
+
+
+def test_what_pickle_cannot_name_travels_by_value() -> None:
+    record = run(Biter, ["lambda", "module"], gpu_ids=[0])
+
+    record.check(2)
+    assert record.successes[0]() == 1
+    assert record.successes[1] is os
+
+
+class Unwilling:
+    def __reduce__(self) -> tuple:
+        raise TypeError("stays at home")
+
+
+def test_an_item_that_will_not_travel_is_that_tasks_error_and_the_others_go_on() -> None:
+    lock_inside = {"batch": [1, MADE["lock"]()]}
+    items = [1, lock_inside, 2, Unwilling(), 3]
+    record = run(Biter, items, gpu_ids=[0, 1])
+
+    record.check(5)
+    assert {record.successes[n] for n in (0, 2, 4)} == {1, 2, 3}
+    assert record.errors[1].kind == record.errors[3].kind == "transport"
+    assert "['batch'][1]" in record.errors[1]
+    assert "stays at home" in record.errors[3]
+
+
+def test_when_no_item_will_travel_the_run_still_ends() -> None:
+    record = run(Biter, (Unwilling() for _ in range(300)), gpu_ids=[0, 1])
+
+    record.check(300)
+    assert len(record.errors) == 300
+
+
+@pytest.mark.parametrize("how", ["raise", "exit"])
+def test_an_item_that_does_not_open_in_the_worker_is_that_tasks_error(how: str) -> None:
+    record = run(Elsewhere, [1, OpensNowhereElse(how), 2], gpu_ids=[0])
+
+    record.check(3)
+    assert "not here" in record.errors[1]
+    assert record.stats["restarts"] == 0
+
+
+class Elsewhere(Biter):
+    def setup(self, gpu_id: int, seed: int) -> None:
+        os.environ[PARENT] = str(os.getpid())
+
+    def process(self, item: object) -> object:
+        return 1

@@ -1,0 +1,90 @@
+"""Values and exceptions that are fine where they are made and not where they arrive."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from gpu_dispatch import BaseWorker
+
+PARENT = "GPU_DISPATCH_TEST_PARENT"
+
+
+class OpensNowhereElse:
+    """Pickles, and raises when it is unpickled in the process that PARENT names."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if os.environ.get(PARENT) == str(os.getpid()):
+            if self.how == "raise":
+                raise ValueError("not here")
+            if self.how == "exit":
+                raise SystemExit("not here either")
+            if self.how == "mute":
+                raise Mute
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class WorkersOwn(Exception):
+    """An exception of a class that the parent can import."""
+
+
+class TwoArguments(Exception):
+    def __init__(self, first: Any, second: Any) -> None:
+        super().__init__(first)
+        self.second = second
+
+
+class HoldsALock(Exception):
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+class Recursive(Exception):
+    """Its own cause."""
+
+
+class Biter(BaseWorker):
+    def setup(self, gpu_id: int, seed: int) -> None: ...
+
+    def process(self, item: str) -> Any:
+        made = MADE.get(item)
+        if made is None:
+            return item
+        value = made()
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+
+def _recursive() -> Exception:
+    error = Recursive("round and round")
+    error.__cause__ = error
+    return error
+
+
+MADE: dict[str, Any] = {
+    "lambda": lambda: lambda: 1,
+    "lock": lambda: threading.Lock(),
+    "nested lock": lambda: {"model": [1, {"guard": threading.Lock()}]},
+    "generator": lambda: (n for n in range(3)),
+    "module": lambda: os,
+    "opens not": lambda: OpensNowhereElse("raise"),
+    "opens with exit": lambda: OpensNowhereElse("exit"),
+    "opens mute": lambda: OpensNowhereElse("mute"),
+    "own error": lambda: WorkersOwn("with", "arguments"),
+    "two arguments": lambda: TwoArguments("first", "second"),
+    "holds a lock": HoldsALock,
+    "own cause": _recursive,
+    "surrogate": lambda: ValueError("half a character: \ud800"),
+    "huge argument": lambda: ValueError(b"x" * 5_000_000),
+}
