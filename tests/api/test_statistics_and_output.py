@@ -213,21 +213,24 @@ def test_output_can_be_suppressed_and_is_still_there_to_look_at(capsys) -> None:
     assert (0, "err x") in record.stats["output"]
 
 
-def test_every_worker_has_a_log_of_its_own_also_across_restarts(tmp_path: Path, capsys) -> None:
+def test_every_worker_has_a_log_of_its_own(tmp_path: Path) -> None:
+    record = run(TalkerThatDies, ["a", "b"], gpu_ids=[2, 3], suppress_worker_output=True, log_dir=tmp_path / "logs")
+    record.check(2)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["worker-2.log", "worker-3.log"]
+
+
+def test_a_worker_has_one_log_across_restarts(tmp_path: Path, capsys) -> None:
     logs = tmp_path / "new" / "logs"
-    record = run(TalkerThatDies, [f"{n}" for n in range(10)], gpu_ids=[2, 3], suppress_worker_output=True, log_dir=logs)
+    record = run(TalkerThatDies, [f"{n}" for n in range(10)], gpu_ids=[2], suppress_worker_output=True, log_dir=logs)
 
     record.check(10)
-    assert sorted(path.name for path in logs.iterdir()) == ["worker-2.log", "worker-3.log"]
+    assert sorted(path.name for path in logs.iterdir()) == ["worker-2.log"]
     text = "".join(path.read_text() for path in logs.iterdir())
     assert sorted(line for line in text.splitlines() if line.startswith("out ")) == sorted(
         f"out {n}" for n in range(10)
     )
     assert record.stats["log_dir"] == str(logs)
-    assert {worker["log_file"] for worker in record.stats["gpu_status"].values()} == {
-        str(logs / "worker-2.log"),
-        str(logs / "worker-3.log"),
-    }
+    assert {worker["log_file"] for worker in record.stats["gpu_status"].values()} == {str(logs / "worker-2.log")}
     assert record.stats["restarts"] >= 1
     assert capsys.readouterr() == ("", "")
 

@@ -16,7 +16,6 @@ Not here: deciding (scheduling/), starting and killing (backends/), callbacks (d
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections import deque
@@ -33,11 +32,13 @@ from gpu_dispatch.engine.notices import (
     Failed,
     Notice,
     SetupGivenUp,
-    Started,
     Succeeded,
 )
+from gpu_dispatch.engine.reports import report_of
+from gpu_dispatch.engine.starts import Starts
 from gpu_dispatch.engine.timeline import Timeline
-from gpu_dispatch.errors import AllWorkersFailed, ErrorReport, InternalError, MainGuardError
+from gpu_dispatch.engine.worker_log import GUARD_MARK, WorkerLog
+from gpu_dispatch.errors import InternalError
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.scheduling import Scheduler
 from gpu_dispatch.scheduling import actions as do
@@ -52,10 +53,6 @@ LAST_ITEM_S = 0.2
 """How long a stopped run waits for an item that the feeder is pulling at that moment."""
 LAST_ITEM_OF_SHUTDOWN_S = 1.0
 """The same after ``shutdown()``, where that item is still to be processed."""
-LISTEN_S = 0.05
-"""How late a start may be told to those who listen. Tasks shorter than this are told with their results."""
-
-GUARD_MARK = "no __main__ guard"
 
 
 class Loop:
@@ -87,13 +84,14 @@ class Loop:
         self._stats = stats
         self._worker_ids = worker_ids
         self._boot_for = boot_for
-        self._announced: set[int] | None = set() if announce_starts else None
         self._timeline = timeline
         self._explain_setup = explain_setup
         self._on_batch_size = on_batch_size
         self._packing = None if packing is None else packing(self._add_worker, self._remove_worker)
         self._add_slot = add_slot
         self._items: dict[int, Any] = {}
+        self._starts = Starts(worker_ids, self._items, notices.put, timeline, announce=announce_starts)
+        self._log = WorkerLog(stats, worker_ids, timeline)
         self._failures: dict[int, Failure] = {}  # of the input that is being handled
         self._answers: TasksAnswered | None = None  # likewise
         self._next_id = 0
@@ -101,22 +99,19 @@ class Loop:
         self._posts: deque[Callable[[], None]] = deque()
         self._feeding = False
         self._closing_at: float | None = None  # when to stop waiting for the item that is being pulled
-        self._listen_at = 0.0
         self._input_over = False
         self._stopping = False
         self._ended: do.EndRun | None = None
-        self._retired: dict[int, tuple[str, bool]] = {}
-        self._cleanup_failed: set[int] = set()
         self._life = self._turns()
         self._thread = threading.Thread(target=self._main, name="gpu-dispatch-loop", daemon=True)
         self._doors: dict[type, Callable[[int, Any], None]] = {
             TasksAnswered: self._on_answered,
             Ready: self._on_ready,
-            SetupRaised: self._on_setup_failed,
-            CleanupRaised: self._on_cleanup_failed,
+            SetupRaised: self._on_setup_raised,
+            CleanupRaised: lambda slot, said: self._log.cleanup_failed(slot, said.text),
             CannotStart: self._on_cannot_start,
             GivenBack: self._on_given_back,
-            TaskBegan: self._on_started,
+            TaskBegan: self._on_began,
             ItemRefused: self._on_refused,
             BatchSizeLearnt: self._on_batch_size_learnt,
             Died: self._on_died,
@@ -187,15 +182,15 @@ class Loop:
                 self._take_items()
                 for slot, said in self._wait():
                     self._doors[type(said)](slot, said)
-                if self._is_listening and self._listen_at <= time.monotonic():
-                    self._look_for_starts()
+                if self._starts.is_listened_to and self._starts.look_at <= time.monotonic():
+                    self._starts.look(time.monotonic(), self._backend.running)
                 wake_at = self._scheduler.wake_at
                 if wake_at is not None and wake_at <= time.monotonic():
                     self._tell(told.TimePassed())
                 if self._packing is not None and self._packing.look_at <= time.monotonic():
                     self._packing.look(time.monotonic())
                 yield
-            self.error = self._verdict()
+            self.error = self._log.why_none_is_left() if self._ended.no_worker_left else None
         except BaseException as bug:
             self.error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
             self.error.__cause__ = bug
@@ -216,8 +211,8 @@ class Loop:
         if self._packing is not None:
             until_look = max(0.0, self._packing.look_at - time.monotonic())
             timeout = until_look if timeout is None else min(timeout, until_look)
-        if self._is_listening and self._scheduler.in_flight:
-            until_look = max(0.0, self._listen_at - time.monotonic())
+        if self._starts.is_listened_to and self._scheduler.in_flight:
+            until_look = max(0.0, self._starts.look_at - time.monotonic())
             timeout = until_look if timeout is None else min(timeout, until_look)
         if self._closing_at is not None and not self._scheduler.unsettled:
             until_closed = max(0.0, self._closing_at - time.monotonic())
@@ -304,58 +299,28 @@ class Loop:
     # --- said by workers -----------------------------------------------------------------------------------
 
     def _on_ready(self, slot: int, said: Ready) -> None:
-        worker = self._stats.workers[slot]
-        worker.setup_s, worker.pid = said.setup_s, said.pid
-        worker.set_status("idle", time.monotonic())
+        self._log.ready(slot, said)
         self._stats.state = "draining" if self._stopping else "running"
-        if self._timeline is not None:
-            self._timeline.worker("worker_ready", slot, duration_s=said.setup_s)
         if not self._feeding and not self._stopping and not self._input_over:
             self._feeding = True
             self._feeder.start()
         self._tell(told.WorkerReady(slot))
 
-    def _on_setup_failed(self, slot: int, said: SetupRaised) -> None:
+    def _on_setup_raised(self, slot: int, said: SetupRaised) -> None:
         hint = self._explain_setup(said.text)
         text = f"{said.text.rstrip()}\n{hint}" if hint else said.text
-        self._stats.workers[slot].error = text
-        if self._timeline is not None:
-            self._timeline.worker("worker_setup_failed", slot, detail=text)
+        self._log.setup_failed(slot, text)
         self._tell(told.SetupRaised(slot, text, fatal=said.text.startswith(GUARD_MARK)))
 
     def _on_cannot_start(self, slot: int, said: CannotStart) -> None:
         self._tell(told.SetupRaised(slot, said.text, fatal=True))
 
-    def _on_cleanup_failed(self, slot: int, said: CleanupRaised) -> None:
-        self._note_cleanup_failure(slot, said.text)
-
-    def _note_cleanup_failure(self, slot: int, text: str) -> None:
-        self._cleanup_failed.add(slot)
-        self._stats.cleanup_failures += 1
-        self._stats.workers[slot].error = text
-
-    def _on_started(self, slot: int, said: TaskBegan) -> None:
-        if self._announced is not None and said.task_id in self._items and said.task_id not in self._announced:
-            self._announced.add(said.task_id)
-            self.notices.put(Started(self._worker_ids[slot], (said.task_id,)))
-        if self._timeline is not None:
-            self._timeline.started((said.task_id,), slot)
-
-    @property
-    def _is_listening(self) -> bool:
-        return self._announced is not None or self._timeline is not None
-
-    def _look_for_starts(self) -> None:
-        """A task that starts right behind another is not announced by its worker: that would cost tiny tasks too much.
-        If it turns out not to be tiny, it is seen here."""
-        self._listen_at = time.monotonic() + LISTEN_S
-        for slot in range(len(self._worker_ids)):
-            for task_id in self._backend.running(slot)[0]:
-                self._on_started(slot, TaskBegan(task_id))
+    def _on_began(self, slot: int, said: TaskBegan) -> None:
+        self._starts.began(said.task_id, slot)
 
     def _on_answered(self, slot: int, said: TasksAnswered) -> None:
-        if self._is_listening:
-            self._announce((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
+        if self._starts.is_listened_to:
+            self._starts.ended((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
         if said.task_ids:
             self._answers = said
             self._tell(told.TasksSucceeded(slot, said.task_ids, sum(said.busy_s)))
@@ -365,16 +330,6 @@ class Loop:
             self._stats.workers[slot].busy_s += busy_s
             self._tell(told.TaskFailed(slot, task_id, failure.kind, failure.text, failure.type_names, busy_s))
         self._failures.clear()
-
-    def _announce(self, task_ids: Sequence[int], slot: int) -> None:
-        """Whoever finished has started: say so first, to those who listen."""
-        if self._announced is not None:
-            fresh = [task_id for task_id in task_ids if task_id not in self._announced and task_id in self._items]
-            self._announced.difference_update(task_ids)
-            if fresh:
-                self.notices.put(Started(self._worker_ids[slot], fresh))
-        if self._timeline is not None:
-            self._timeline.started(task_ids, slot)
 
     def _on_batch_size_learnt(self, slot: int, said: BatchSizeLearnt) -> None:
         self._stats.workers[slot].batch_size = said.size
@@ -390,36 +345,18 @@ class Loop:
         self._tell(told.TaskFailed(slot, said.task_id, "transport", said.text))
 
     def _on_died(self, slot: int, said: Died) -> None:
-        worker = self._stats.workers[slot]
-        worker.pid = None
         if said.in_good_order:
-            worker.set_status("error" if slot in self._cleanup_failed else "finished", time.monotonic())
-            if self._timeline is not None:
-                self._timeline.worker("worker_finished", slot)
+            self._log.finished(slot)
             self._tell(told.WorkerFinished(slot))
             return
-        if self._scheduler.slots[slot].is_cleaning_up:
-            self._note_cleanup_failure(slot, said.cause)
-            worker.set_status("error", time.monotonic())
-        elif slot not in self._retired:  # a failed setup has said more than the death that follows it
-            worker.set_status("restarting", time.monotonic())
-            worker.error = said.cause
-        if self._timeline is not None:
-            self._timeline.worker("worker_died", slot, detail=said.cause)
-        if self._announced is not None:
-            self._announced.difference_update(said.suspects)
+        self._log.died(slot, said.cause, cleaning_up=self._scheduler.slots[slot].is_cleaning_up)
+        self._starts.forget(said.suspects)
         self._tell(told.WorkerDied(slot, said.cause, said.suspects))
 
     # --- asked by the scheduler ----------------------------------------------------------------------------
 
     def _start_worker(self, action: do.StartWorker) -> None:
-        worker = self._stats.workers[action.slot]
-        if self._scheduler.slots[action.slot].starts > 1:
-            self._stats.restarts += 1
-            worker.restarts += 1
-            worker.set_status("restarting", time.monotonic())
-        if self._timeline is not None:
-            self._timeline.worker("worker_starting", action.slot)
+        self._log.starting(action.slot, again=self._scheduler.slots[action.slot].starts > 1)
         self._backend.start(action.slot, self._boot_for(action.slot))
 
     def _send_tasks(self, action: do.SendTasks) -> None:
@@ -438,20 +375,15 @@ class Loop:
 
     def _peek(self, action: do.PeekWorker) -> None:
         running, since = self._backend.running(action.slot)
-        for task_id in running if self._announced is not None else ():
-            self._on_started(action.slot, TaskBegan(task_id))
+        if self._starts.is_listened_to:
+            for task_id in running:
+                self._starts.began(task_id, action.slot)
         self._tell(told.WorkerPeeked(action.slot, running, since, unread=self.paused))
 
     def _retire(self, action: do.RetireSlot) -> None:
-        worker = self._stats.workers[action.slot]
-        worker.set_status("error" if action.in_setup else "out of service", time.monotonic())
-        worker.error = action.text
-        self._retired[action.slot] = (action.text, action.in_setup)
-        if self._timeline is not None:
-            self._timeline.worker("worker_retired", action.slot, detail=action.text)
+        self._log.retired(action)
         if action.in_setup:
-            self._stats.setup_failures += 1
-            self.notices.put(SetupGivenUp(worker.gpu_id, action.text))
+            self.notices.put(SetupGivenUp(self._stats.workers[action.slot].gpu_id, action.text))
 
     def _settle_success(self, action: do.SettleSuccess) -> None:
         answers = self._answers
@@ -473,13 +405,7 @@ class Loop:
         self._items.pop(action.task_id, None)
         failure = self._failures.get(action.task_id)
         worker_id = self._worker_ids[action.slot] if action.slot >= 0 else -1
-        report = ErrorReport(
-            _told_text(action),
-            kind=action.kind,
-            attempt=action.attempt,
-            exception=_opened_exception(failure),
-            details={"task_id": action.task_id, "worker_id": worker_id, "attempt": action.attempt},
-        )
+        report = report_of(action, failure, worker_id)
         if self._timeline is not None:
             self._timeline.finished((action.task_id,), None, action.slot, action.word)
         self.notices.put(Failed(action.slot, worker_id, action.task_id, action.word, action.kind, report, 0.0))
@@ -495,33 +421,3 @@ class Loop:
             self._feeder.stop()
             self._feeder.join(LAST_ITEM_S)
             self._end_input()
-
-    def _verdict(self) -> BaseException | None:
-        assert self._ended is not None
-        if not self._ended.no_worker_left:
-            return None
-        texts = [text for text, _ in self._retired.values()]
-        guard = next((text for text in texts if text.startswith(GUARD_MARK)), None)
-        if guard is not None:
-            return MainGuardError(guard.partition("\n")[2])
-        in_setup = all(in_setup for _, in_setup in self._retired.values()) and not self._feeding
-        failures = tuple((self._worker_ids[slot], text) for slot, (text, _) in sorted(self._retired.items()))
-        head = "All workers failed during setup" if in_setup else "All workers failed; none is left to go on"
-        body = "\n\n".join(f"[worker {worker_id}] {text.rstrip()}" for worker_id, text in failures)
-        return AllWorkersFailed(f"{head}:\n{body}", failures)
-
-
-def _told_text(action: do.SettleFailure) -> str:
-    if action.kind == "crash":
-        return f"{action.text}\nIt was running task {action.task_id} (attempt {action.attempt})."
-    return action.text
-
-
-def _opened_exception(failure: Failure | None) -> BaseException | None:
-    if failure is None or failure.exception is None:
-        return None
-    try:
-        opened = pickle.loads(failure.exception)
-    except BaseException:
-        return None
-    return opened if isinstance(opened, BaseException) else None
