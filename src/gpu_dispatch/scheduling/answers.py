@@ -49,23 +49,23 @@ class Answers:
         state = self._state
         slot = state.slots[what.slot]
         accepted: Sequence[int] = what.task_ids
-        pop, late = slot.held.pop, []
+        pop = slot.held.pop
+        late: tuple[int, ...] = ()
         for task in accepted:
             if pop(task, 0) is not None:
-                late.append(task)
+                late = (*late, task)
         if late:
             accepted = [task for task in accepted if task not in late]
             self._forgive(slot, late)
-        count = len(accepted)
-        if count:
-            state.unsettled -= count
+        if accepted:
+            state.unsettled -= len(accepted)
             if self._histories.by_task:
                 self._histories.forget_all(accepted)
             if self._copies.pairs:
                 self._copies.settle(slot, accepted)
             state.out.append(do.SettleSuccess(slot.number, accepted))
             slot.failures_in_a_row = 0
-            self._pace.measure(slot, what.busy_s / count)
+            self._pace.measure(slot, what.busy_s / len(what.task_ids))
         self._note_progress(slot)
 
     def on_failed(self, what: told.TaskFailed) -> None:
@@ -78,9 +78,9 @@ class Answers:
             self._pace.measure(slot, what.busy_s)
         if what.kind == "error" or what.kind == "timeout":
             slot.failures_in_a_row = 0  # the worker is well
-        self._note_progress(slot)
         if what.kind == "poisoned" and slot.phase is Phase.READY:
             self._lifecycle.kill(slot, Kill.POISONED, f"its GPU context is broken: {what.text[-200:]}")
+        self._note_progress(slot)
 
     def _forgive(self, slot: Slot, late: Sequence[int]) -> None:
         """Answers for tasks that were settled meanwhile."""

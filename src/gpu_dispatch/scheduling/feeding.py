@@ -1,7 +1,7 @@
 """Who gets how many tasks, and when.
 
-A slot has room when it holds nothing (idle) or not more than half of its window (hungry). Idle slots come first,
-in the order in which they became idle; what there is, is shared out evenly among all that have room.
+A slot has room when it holds nothing (idle) or not more than half of its window (hungry). What there is, is shared
+out evenly among the idle slots, in the order in which they became idle; what these cannot hold, among the hungry ones.
 
 The two queues may hold entries that are not true any more; ``Slot.room`` is. So a slot changes its standing without
 a search, and nothing here costs more when there are more slots.
@@ -53,25 +53,28 @@ class Feeding:
         if waiting.elsewhere:
             self._feed_elsewhere()
         pending = waiting.pending
+        takers = 0  # hungry slots that are still to get their share
         while pending.count:
             if self.idle_count:
                 slot = self._idle.popleft()
                 slot.in_idle = False
                 if slot.room is not IDLE:
                     continue
+                share = -(-pending.count // self.idle_count)
             elif self.hungry_count and not waiting.groups:  # suspects wait: the first slot to run dry shall take them
                 slot = self._hungry.popleft()
                 slot.in_hungry = False
                 if slot.room is not HUNGRY:
                     continue
+                takers = takers or self.hungry_count
+                share = -(-pending.count // takers)
+                takers -= 1
             else:
                 return
             room = self._room_in(slot)
             if room <= 0:  # it had some, when there was more to share
                 self._set_room(slot, NO_ROOM)
-                continue
-            share = -(-pending.count // (self.idle_count + self.hungry_count))
-            if share < room:
+            elif share < room:
                 self.send(slot, pending.take(share))
             else:
                 self.send(slot, pending.take(room), fills=True)
@@ -120,7 +123,9 @@ class Feeding:
         if not slot.in_loaded and len(held) > 1:
             slot.in_loaded = True
             self.loaded.append(slot)
-        self._set_room(slot, NO_ROOM if fills or self._room_in(slot) <= 0 else HUNGRY)
+        room = NO_ROOM if fills or self._room_in(slot) <= 0 else HUNGRY
+        if slot.room is not room or room is HUNGRY:
+            self._set_room(slot, room)
 
     def on_weighed(self, what: told.TasksWeighed) -> None:
         mean = max(1.0, what.size / what.count)
@@ -157,7 +162,13 @@ class Feeding:
         elif not slot.held:
             room = IDLE
         else:
-            room = HUNGRY if self._room_in(slot) > 0 else NO_ROOM
+            count = self._room_in(slot)
+            if count > 0 and not self.hungry_count and not self.idle_count:
+                waiting = self._waiting
+                if waiting.pending.count and not waiting.groups and not waiting.elsewhere:
+                    self.send(slot, waiting.pending.take(count), fills=True)  # nobody else has room: no need to queue
+                    return
+            room = HUNGRY if count > 0 else NO_ROOM
         if slot.room is not room:
             self._set_room(slot, room)
 

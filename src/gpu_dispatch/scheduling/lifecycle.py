@@ -69,10 +69,10 @@ class Lifecycle:
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
-        state = self._state
-        if not state.input_ended or state.settings.speculate:
+        state, waiting = self._state, self._waiting
+        if not state.input_ended or state.settings.speculate or waiting.elsewhere:
             return True
-        return self._waiting.count > 0 or any(len(slot.held) > 1 for slot in state.slots)
+        return not self._feeding.idle_count and (waiting.count > 0 or self._moving.has_unstarted)
 
     def _start(self, slot: Slot) -> None:
         state = self._state
@@ -199,8 +199,16 @@ class Lifecycle:
         elif not blameless and self._restarts.give_up(slot):
             self.retire(slot, text, in_setup=in_setup)
         else:
-            slot.phase = Phase.WAITING
-            state.alarms.set_deadline(slot, state.now + self._restarts.backoff_s(slot))
+            self._let_wait(slot, self._restarts.backoff_s(slot))
+
+    def _let_wait(self, slot: Slot, backoff_s: float) -> None:
+        slot.phase = Phase.WAITING
+        if backoff_s > 0:
+            self._state.alarms.set_deadline(slot, self._state.now + backoff_s)
+        else:
+            slot.deadline_at = NEVER
+            self._to_start.append(slot)
+            self._state.attention = True
 
     def retire(self, slot: Slot, text: str, *, in_setup: bool) -> None:
         self._restarts.note_retired(slot, in_setup=in_setup)

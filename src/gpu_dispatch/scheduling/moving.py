@@ -55,6 +55,14 @@ class Moving:
             behind = len(slot.held) - 1
             self._recall(slot, behind - behind // (feeding.idle_count + 1))
 
+    @property
+    def has_unstarted(self) -> bool:
+        """Whether somebody may hold more than it runs."""
+        loaded = self._feeding.loaded
+        while loaded and len(loaded[0].held) < 2:
+            loaded.popleft().in_loaded = False
+        return bool(loaded)
+
     def _longest_queue(self) -> Slot | None:
         """Slots that have nothing to give are dropped here; they come back with their next task or answer."""
         loaded = self._feeding.loaded
@@ -102,7 +110,8 @@ class Moving:
         self._forget_recall(slot)
         returned: Sequence[int] = [task for task in what.task_ids if slot.held.pop(task, 0) is None]
         slot.told = tuple(task for task in slot.told if task not in what.task_ids)
-        slot.barren = len(what.task_ids) < asked
+        if asked:
+            slot.barren = len(what.task_ids) < asked
         self._fates.put_back(slot, self._copies.drop(slot, returned))
         if not slot.held:
             slot.group = None

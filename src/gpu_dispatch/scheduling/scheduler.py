@@ -80,10 +80,11 @@ class Scheduler:
         out: list[do.Action] = []
         state.out = out
         self._doors[type(what)](what)
-        feeding.feed()
-        if feeding.idle_count:
-            self._moving.recall_for_idle()
-            self._copies.speculate()
+        if feeding.idle_count or feeding.hungry_count:
+            feeding.feed()
+            if feeding.idle_count:
+                self._moving.recall_for_idle()
+                self._copies.speculate()
         if state.attention or (state.input_ended and not state.unsettled):
             self._afterwards()
         return out

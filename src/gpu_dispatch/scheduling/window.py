@@ -14,6 +14,7 @@ from gpu_dispatch.scheduling.slot import Slot
 FRAME_S = 0.004
 """Work per frame. Halve it and the cost of a frame (about 60 µs on both sides) shows in empty tasks; double it and
 finished results wait longer than a person notices."""
+TWO_FRAMES_S = 2 * FRAME_S
 LEAST = 2
 MOST = 4096
 FRAME_BYTES = 4 << 20
@@ -63,8 +64,12 @@ class Pace:
         if slot.mean_s is not None:
             sample_s = sqrt(slot.mean_s * sample_s)
         slot.mean_s = sample_s
-        wanted, least = int(2 * FRAME_S / sample_s), LEAST * slot.batch_size
-        slot.window = least if wanted < least else wanted if wanted < MOST else MOST
+        least = LEAST * slot.batch_size
+        if sample_s * least >= TWO_FRAMES_S:
+            slot.window = least
+        else:
+            wanted = int(TWO_FRAMES_S / sample_s)
+            slot.window = wanted if wanted < MOST else MOST
         quiet_s = STALL_MEANS * slot.batch_size * sample_s
         if quiet_s < STALL_S:
             quiet_s = STALL_S

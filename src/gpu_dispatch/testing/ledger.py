@@ -39,6 +39,7 @@ class Ledger:
         self._dying: SimulatedWorker | None = None
         self._ends = 0
         self.input_ended = False
+        self.submitted = 0
 
     def _refuse(self, why: str) -> None:
         raise Broken(f"seed {self._simulation.seed}, {self._simulation.now:.6f} s: {why}")
@@ -49,6 +50,7 @@ class Ledger:
         """The scheduler answered ``what`` with ``actions``."""
         if isinstance(what, told.TasksSubmitted):
             self._open.update(what.task_ids)
+            self.submitted += len(what.task_ids)
         elif isinstance(what, told.InputEnded | told.StopAsked):
             self.input_ended = True
         for action in actions:

@@ -97,6 +97,8 @@ class Simulation:
         self._first_submitted_at = 0.0
         self._after_each = after_each
         self._depth = 0
+        self.running_in = -1
+        """The slot for which ``execution`` is being asked."""
         self._hands: dict[type, Callable[[Any], None]] = {
             do.StartWorker: self._start_worker,
             do.SendTasks: self._send_tasks,
@@ -249,6 +251,7 @@ class Simulation:
 
     def begin(self, task: int, slot: int) -> Execution:
         self.ledger.begun(task, slot)
+        self.running_in = slot
         self.report.devices.setdefault(task, []).append(self.scheduler.slots[slot].device)
         return self._execution(task, self.dice)
 
