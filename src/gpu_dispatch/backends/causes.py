@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 _MEANING = {
-    "SIGKILL": "Nobody survives SIGKILL: often the kernel's out-of-memory killer (see dmesg), or a person",
+    "SIGKILL": "often by the kernel's out-of-memory killer, which says so in dmesg",
     "SIGSEGV": "a crash in native code; the lines below may show where",
     "SIGBUS": "often a full /dev/shm or a truncated memory-mapped file",
     "SIGABRT": "native code called abort(), usually after printing why",
