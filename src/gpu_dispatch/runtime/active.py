@@ -15,15 +15,16 @@ class ActiveTasks:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._running: dict[int, float] = {}
+        self._thread_of: dict[int, int] = {}
+        self._waiting: dict[int, float] = {}  # threads that wait for the parent to read, and since when
         self._lock = threading.Lock()
-        self._waiting = 0
-        self._stopped_at = 0.0
 
     def begin(self, task_ids: Iterable[int]) -> float:
-        now = time.monotonic()
+        now, thread = time.monotonic(), threading.get_ident()
         with self._lock:
             for task_id in task_ids:
                 self._running[task_id] = now
+                self._thread_of[task_id] = thread
             self._show()
         return now
 
@@ -31,6 +32,7 @@ class ActiveTasks:
         with self._lock:
             for task_id in task_ids:
                 self._running.pop(task_id, None)
+                self._thread_of.pop(task_id, None)
             self._show()
 
     def blame(self, task_ids: Iterable[int]) -> None:
@@ -40,21 +42,31 @@ class ActiveTasks:
         self._board.start_many(dict.fromkeys(task_ids, now))
 
     def stop_clocks(self) -> None:
-        """A thread waits for the parent to read: until ``resume_clocks``, nobody's time counts."""
+        """This thread waits for the parent to read: until ``resume_clocks`` the time of its tasks does not count.
+
+        That of others does: one of them may be what everybody is waiting for.
+        """
+        thread = threading.get_ident()
         with self._lock:
-            self._waiting += 1
-            if self._waiting == 1:
-                self._stopped_at = time.monotonic()
-            self._show()
+            if thread in self._thread_of.values():
+                self._waiting[thread] = time.monotonic()
+                self._show()
 
     def resume_clocks(self) -> None:
+        thread = threading.get_ident()
         with self._lock:
-            self._waiting -= 1
-            if not self._waiting:
-                waited_s = time.monotonic() - self._stopped_at
-                for task_id, since in self._running.items():
-                    self._running[task_id] = since + min(waited_s, max(0.0, self._stopped_at + waited_s - since))
+            stopped_at = self._waiting.pop(thread, None)
+            if stopped_at is None:
+                return
+            now = time.monotonic()
+            for task_id, since in self._running.items():
+                if self._thread_of[task_id] == thread:
+                    self._running[task_id] = since + now - max(stopped_at, since)
             self._show()
 
     def _show(self) -> None:
-        self._board.start_many(dict.fromkeys(self._running, NEVER) if self._waiting else self._running)
+        if not self._waiting:
+            self._board.start_many(self._running)
+            return
+        waiting, thread_of = self._waiting, self._thread_of
+        self._board.start_many({t: NEVER if thread_of[t] in waiting else s for t, s in self._running.items()})

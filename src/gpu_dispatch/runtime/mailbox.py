@@ -54,7 +54,10 @@ class Mailbox:
         self._arena = arena
         self._in_batches = in_batches  # one at a time, a sealed group is just some tasks
         self._tasks: deque[tuple[int, Any] | Sealed] = deque()
-        self._news = threading.Condition()
+        lock = threading.Lock()
+        self._news = threading.Condition(lock)
+        # The threads that prepare wait here, on the same lock: whoever finishes a task wakes one of them, not all.
+        self._takers = threading.Condition(lock)
         self._in_hand = 0
         self.finishing = False
         self.take = self._tasks.popleft
@@ -70,6 +73,7 @@ class Mailbox:
             else:
                 self._tasks.extend(tasks)
             self._news.notify_all()
+            self._takers.notify()
 
     def give_back(self, count: int) -> list[int]:
         """At most ``count`` tasks that have not begun, the youngest first; never to be run here."""
@@ -90,6 +94,7 @@ class Mailbox:
         with self._news:
             self.finishing = True
             self._news.notify_all()
+            self._takers.notify_all()
 
     def wait(self, timeout: float | None = None) -> None:
         """Until there is mail, or there will be none any more."""
@@ -110,10 +115,12 @@ class Mailbox:
         with self._news:
             while not self._tasks or type(self._tasks[0]) is Sealed or self._in_hand >= most():
                 if self.finishing and not self._tasks:
+                    self._takers.notify()
                     return None
-                self._news.wait()
+                self._takers.wait()
             task = self._tasks.popleft()
             self._in_hand += 1
+            self._takers.notify()  # there may be more, and room for it: each that is woken wakes the next
             return task  # type: ignore[return-value]
 
     def put_down(self, count: int) -> None:
@@ -121,13 +128,14 @@ class Mailbox:
         with self._news:
             self._in_hand -= count
             self._news.notify_all()
+            self._takers.notify()
 
     def take_alone(self) -> Sealed | None:
         """A sealed group, when it is the oldest and nothing else is in hand."""
         with self._news:
             if not self.sealed_is_next:
                 return None
-            self._news.notify_all()
+            self._takers.notify()
             return self._tasks.popleft()  # type: ignore[return-value]
 
     @property
@@ -135,7 +143,7 @@ class Mailbox:
         return bool(self._tasks) and not self._in_hand and type(self._tasks[0]) is Sealed
 
     def notify(self) -> None:
-        """Wake whoever waits: something it watches has changed."""
+        """Wake the main thread: something it watches has changed."""
         with self._news:
             self._news.notify_all()
 
