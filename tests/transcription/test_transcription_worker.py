@@ -184,7 +184,7 @@ def test_where_nobody_speaks_the_model_is_not_asked_and_the_transcript_is_empty(
 
 
 def test_a_long_file_is_decoded_while_it_is_transcribed(worker, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpu_dispatch.transcription.worker.BLOCK_S", 50.0)
+    monkeypatch.setattr("gpu_dispatch.transcription.worker._LONG_S", 50.0)
     path = sounds.write(tmp_path / "in" / "long.mp3", sounds.tone(100.0))
     listener = worker(windows_per_call=2)
     item = AudioFile(str(path), "long.mp3", "long", duration_s=100.0)
@@ -200,7 +200,7 @@ def test_a_long_file_is_decoded_while_it_is_transcribed(worker, tmp_path, monkey
 
 
 def test_a_long_file_that_turns_out_to_be_truncated_fails(worker, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpu_dispatch.transcription.worker.BLOCK_S", 50.0)
+    monkeypatch.setattr("gpu_dispatch.transcription.worker._LONG_S", 50.0)
     path = sounds.truncated(sounds.write(tmp_path / "in" / "long.flac", sounds.tone(200.0)))
     listener = worker()
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_dispatch.transcription.ahead import run_ahead
-from gpu_dispatch.transcription.audio import BLOCK_S, SAMPLE_RATE, AudioError, AudioStream
+from gpu_dispatch.transcription.audio import SAMPLE_RATE, AudioError, AudioStream
 from gpu_dispatch.transcription.engine import Heard, TranscriptionEngine, Window
 from gpu_dispatch.transcription.formats import RENDERERS
 from gpu_dispatch.transcription.job import AudioFile, FileResult, TranscriptionJob
@@ -41,6 +41,7 @@ from gpu_dispatch.worker import BaseWorker
 Piece = tuple[Span, Any]  # where it is in the file, and its sound as the engine wants it
 
 _ALONE = 1_000_000  # windows: more than any batch takes
+_LONG_S = 600.0  # twenty windows and more: it fills a batch; below it, 20 MB at most are held for each file ahead
 _WINDOWS_ON_GPU = 16
 _WINDOWS_ON_CPU = 12  # more gains little, and costs memory: 70 MB a window with the smallest model
 
@@ -205,7 +206,7 @@ class TranscriptionWorker(BaseWorker):
 
 def is_long(file: AudioFile) -> bool:
     """Whether it fills the model for a while by itself."""
-    return file.duration_s is not None and file.duration_s > BLOCK_S
+    return file.duration_s is not None and file.duration_s > _LONG_S
 
 
 def windows_per_call(devices: Iterable[str]) -> int:
