@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpu_dispatch.dispatcher import Dispatcher
@@ -17,6 +17,7 @@ from gpu_dispatch.worker import BaseWorker
 
 ERROR_KEY = "_error"
 RESULT_KEY = "_result"
+NOT_PROCESSED = object()
 
 
 def distribute_to_gpus(records: Sequence[Any], n_gpus: int) -> list[tuple[Sequence[Any], int, int]]:
@@ -28,7 +29,7 @@ def distribute_to_gpus(records: Sequence[Any], n_gpus: int) -> list[tuple[Sequen
 
 
 def run_multi_gpu(
-    records: Sequence[Any],
+    records: Iterable[Any],
     worker_cls: type[BaseWorker],
     n_gpus: int = 4,
     batch_size: int | str | None = 128,
@@ -43,9 +44,11 @@ def run_multi_gpu(
     """Process records on ``n_gpus`` GPUs; returns as many, in the same order.
 
     A record that failed comes back as it was, with ``_error`` saying why. What a worker returns takes the record's
-    place; a result that is not a dict stands beside the record's own fields, as ``_result``.
+    place; a result that is not a dict stands beside the record's own fields, as ``_result``. An ``_error`` of an
+    earlier run is not shown to the worker: those that failed can be handed in again as they are.
     """
     _check(n_gpus)
+    records = [_without_error(record) for record in records]
     if not records:
         return []
     options: dict[str, Any] = dict(dispatcher_options or {})
@@ -57,16 +60,17 @@ def run_multi_gpu(
         progress=_progress(progress),
         **options,
     )
-    results: list[Any] = [_failed(record, "this record was not processed") for record in records]
+    gpu_of = dispatcher.worker_gpus
+    results: list[Any] = [NOT_PROCESSED] * len(records)
 
     def on_success(task_id: int, result: Any, _worker_id: int) -> None:
         results[task_id] = result if isinstance(result, dict) else _with(records[task_id], RESULT_KEY, result)
 
     def on_error(task_id: int, error: str, worker_id: int) -> None:
-        results[task_id] = _failed(records[task_id], str(error), worker_id)
+        results[task_id] = _failed(records[task_id], str(error), gpu_of.get(worker_id))
 
     def on_timeout(task_id: int, timeout: float, worker_id: int) -> None:
-        results[task_id] = _failed(records[task_id], f"timed out after {timeout:g} s", worker_id)
+        results[task_id] = _failed(records[task_id], f"timed out after {timeout:g} s", gpu_of.get(worker_id))
 
     try:
         dispatcher.run(
@@ -83,7 +87,10 @@ def run_multi_gpu(
         if not any(ERROR_KEY not in result for result in _dicts(results)):
             raise  # nothing was done at all: that is an error, not a list of failed records
         print(f"gpu_dispatch: {error}", file=sys.stderr)
-    return results
+    return [
+        _failed(record, "this record was not processed") if result is NOT_PROCESSED else result
+        for record, result in zip(records, results, strict=True)
+    ]
 
 
 def _check(n_gpus: int) -> None:
@@ -95,8 +102,14 @@ def _with(record: Any, key: str, value: Any) -> dict[str, Any]:
     return {**record, key: value} if isinstance(record, dict) else {"record": record, key: value}
 
 
-def _failed(record: Any, why: str, worker_id: int | None = None) -> dict[str, Any]:
-    where = "" if worker_id is None or worker_id < 0 else f"GPU {worker_id} failed: "
+def _without_error(record: Any) -> Any:
+    if isinstance(record, dict) and ERROR_KEY in record:
+        return {key: value for key, value in record.items() if key != ERROR_KEY}
+    return record
+
+
+def _failed(record: Any, why: str, gpu: int | str | None = None) -> dict[str, Any]:
+    where = "" if gpu is None else f"GPU {gpu} failed: " if isinstance(gpu, int) else f"{gpu} failed: "
     return _with(record, ERROR_KEY, where + why.strip())
 
 
