@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-# Workers of the tests live here: a worker process must be able to import them, and gets this process's path.
+# A worker process must be able to import its class, and gets this process's path. Most classes live in support/: a test
+# file imports pytest, which takes longer than to start a worker.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.append(str(Path(__file__).parents[1]))
 
 from leaks import MARK_NAME, Residue
 

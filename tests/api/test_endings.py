@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from faulty_workers import FaultyWorker
-from plain_workers import Echo, Sleeper
+from plain_workers import Cleans, Echo, Sleeper, SlowSetup
 from recording import Record, run
 
 from gpu_dispatch import AllWorkersFailed, Dispatcher
@@ -197,15 +197,6 @@ def test_cleanup_runs_once_in_every_worker_before_on_exit(tmp_path) -> None:
     assert seen == [["0", "1", "2"]]
 
 
-class Cleans(Echo):
-    def setup(self, gpu_id: int, seed: int, folder: Any) -> None:
-        super().setup(gpu_id, seed)
-        self.folder = folder
-
-    def cleanup(self) -> None:
-        (self.folder / str(self.gpu_id)).touch(exist_ok=False)
-
-
 def test_shutdown_from_a_callback_stops_pulling_and_settles_what_was_pulled() -> None:
     record, pulled = Record(), []
 
@@ -280,11 +271,6 @@ def test_shutdown_while_workers_are_in_their_setup() -> None:
 
     assert time.monotonic() - started < 4
     record.check(record.stats["total"])
-
-
-class SlowSetup(Echo):
-    def setup(self, gpu_id: int, seed: int) -> None:
-        time.sleep(30)
 
 
 @pytest.mark.parametrize("how", ["shutdown", "raise"])

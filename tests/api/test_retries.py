@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_workers import Echo
+from faulty_workers import DiesAtOnce, DiesOnGpuZero, Flaky
 from recording import Record, run
 
 from gpu_dispatch import RetryPolicy
-
-
-class Flaky(Echo):
-    """Fails, in the way its item says, until it has been tried often enough. Attempts are counted in files."""
-
-    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
-        self.folder = Path(folder)
-
-    def process(self, item: tuple[str, int]) -> int:
-        how, failures = item
-        attempts = self.folder / str(self.task_id)
-        with attempts.open("a") as file:
-            file.write(f"{time.monotonic()} {os.getpid()}\n")
-        attempt = len(attempts.read_text().splitlines())
-        if attempt <= failures:
-            if how == "raise":
-                raise ConnectionResetError(f"attempt {attempt}")
-            if how == "value":
-                raise ValueError(f"attempt {attempt}")
-            if how == "exit":
-                os._exit(5)
-            if how == "sleep":
-                time.sleep(5)
-            if how == "unpicklable":
-                return lambda: (yield)  # type: ignore[return-value]
-        return attempt
 
 
 def attempts(folder: Path, task_id: int) -> list[float]:
@@ -167,11 +139,6 @@ def test_a_slot_that_dies_again_and_again_is_given_up_and_says_so() -> None:
     assert record.stats["gpu_status"][0]["status"] == "out of service"
 
 
-class DiesAtOnce(Echo):
-    def process(self, item: Any) -> Any:
-        os._exit(7)
-
-
 def test_the_other_slots_take_over_when_one_is_given_up() -> None:
     record = run(DiesOnGpuZero, range(60), gpu_ids=[0, 1], max_restarts=1)
 
@@ -179,11 +146,3 @@ def test_the_other_slots_take_over_when_one_is_given_up() -> None:
     assert all(error.kind == "crash" and record.workers[task] == 0 for task, error in record.errors.items())
     assert 1 <= len(record.errors) <= 2
     assert len(record.successes) >= 58
-
-
-class DiesOnGpuZero(Echo):
-    def process(self, item: Any) -> Any:
-        if self.gpu_id == 0:
-            os._exit(7)
-        time.sleep(0.02)
-        return item

@@ -7,13 +7,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faulty_workers import FaultyWorker
 from plain_workers import Echo, Sleeper
 from recording import run
 from scripts import run_script
+from talkers import ClosesStreams, Flood, LastWords, Talker, TalkerThatDies
 
 from gpu_dispatch import Dispatcher, ProgressEvent
 
@@ -179,20 +179,6 @@ def test_events_tell_of_deaths_and_failed_setups() -> None:
 # --- what workers print --------------------------------------------------------------------------------------
 
 
-class Talker(Echo):
-    def setup(self, gpu_id: int, seed: int) -> None:
-        super().setup(gpu_id, seed)
-        print(f"setup of {gpu_id}")
-
-    def process(self, item: str) -> str:
-        print(f"out {item}")
-        print(f"err {item}", file=sys.stderr)
-        return item
-
-    def cleanup(self) -> None:
-        sys.stdout.write("cleanup without a newline")
-
-
 def test_what_workers_print_reaches_the_parents_own_streams_in_whole_lines(capsys) -> None:
     run(Talker, [f"żółć {n}" for n in range(40)])
 
@@ -235,30 +221,11 @@ def test_a_worker_has_one_log_across_restarts(tmp_path: Path, capsys) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-class TalkerThatDies(Talker):
-    def process(self, item: str) -> str:
-        super().process(item)
-        if item == "5":
-            import os
-
-            os._exit(1)
-        return item
-
-
 def test_the_last_words_of_a_worker_are_in_the_report_of_its_death() -> None:
     record = run(LastWords, [1], gpu_ids=[0], suppress_worker_output=True)
 
     assert "cudaErrorSomething: the card is on fire" in record.errors[0]
     assert "SIGKILL" in record.errors[0]
-
-
-class LastWords(Echo):
-    def process(self, item: Any) -> Any:
-        import os
-        import signal
-
-        print("cudaErrorSomething: the card is on fire", file=sys.stderr)
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_worker_that_floods_its_output_loses_none_of_it_in_the_log(tmp_path: Path) -> None:
@@ -269,26 +236,11 @@ def test_a_worker_that_floods_its_output_loses_none_of_it_in_the_log(tmp_path: P
     assert len(record.stats["output"]) <= 100
 
 
-class Flood(Echo):
-    def process(self, item: int) -> int:
-        for _ in range(20):
-            sys.stdout.write("x" * 99_999 + "\n")
-        return item
-
-
 def test_a_worker_whose_streams_are_closed_goes_on_working() -> None:
     record = run(ClosesStreams, range(20), gpu_ids=[0])
 
     record.check(20)
     assert len(record.successes) == 20
-
-
-class ClosesStreams(Echo):
-    def setup(self, gpu_id: int, seed: int) -> None:
-        import os
-
-        sys.stdout.close()
-        os.close(2)
 
 
 def test_output_that_the_terminal_cannot_show_is_shown_as_well_as_it_can(tmp_path: Path) -> None:

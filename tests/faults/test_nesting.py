@@ -7,10 +7,11 @@ import threading
 from typing import Any
 
 import psutil
-from plain_workers import Echo, Pid
+from nested_workers import Nested, NestedHang
+from plain_workers import Echo
 from recording import Record, run
 
-from gpu_dispatch import BaseWorker, Dispatcher
+from gpu_dispatch import Dispatcher
 
 
 def test_two_dispatchers_in_two_threads_do_not_disturb_each_other() -> None:
@@ -42,18 +43,6 @@ def test_a_dispatcher_in_a_callback_of_another() -> None:
     assert sorted(inner_results) == [0, 10, 20]
 
 
-class Nested(BaseWorker):
-    """Runs a dispatcher of its own, in setup and for every task."""
-
-    def setup(self, gpu_id: int, seed: int) -> None:
-        self.from_setup = Dispatcher(Echo, "cpu:1").run([1], lambda *_: None)["completed"]
-
-    def process(self, item: int) -> Any:
-        results: list[int] = []
-        Dispatcher(Pid, "cpu:2").run(range(item), lambda task_id, pid, worker_id: results.append(pid))
-        return self.from_setup, os.getpid(), results
-
-
 def test_a_dispatcher_inside_a_worker() -> None:
     record = run(Nested, [3, 4], gpu_ids=[0, 1])
 
@@ -64,20 +53,6 @@ def test_a_dispatcher_inside_a_worker() -> None:
         assert len(pids) == count
         assert os.getpid() not in pids
         assert pid not in pids
-
-
-class NestedHang(BaseWorker):
-    def setup(self, gpu_id: int, seed: int) -> None: ...
-
-    def process(self, item: Any) -> Any:
-        Dispatcher(Sleeps, "cpu:2").run([1, 2], lambda *_: None)
-
-
-class Sleeps(Echo):
-    def process(self, item: Any) -> Any:
-        import time
-
-        time.sleep(600)
 
 
 def test_when_a_worker_is_killed_the_workers_that_it_started_die_too() -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from recording import run
-from values_that_bite import MADE, PARENT, Biter, OpensNowhereElse
+from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, Unwilling
 
 RESULTS = [
     ("lock", "transport", ("lock", "cannot be pickled")),
@@ -59,11 +59,6 @@ def test_what_pickle_cannot_name_travels_by_value() -> None:
     assert record.successes[1] is os
 
 
-class Unwilling:
-    def __reduce__(self) -> tuple:
-        raise TypeError("stays at home")
-
-
 def test_an_item_that_will_not_travel_is_that_tasks_error_and_the_others_go_on() -> None:
     lock_inside = {"batch": [1, MADE["lock"]()]}
     items = [1, lock_inside, 2, Unwilling(), 3]
@@ -90,11 +85,3 @@ def test_an_item_that_does_not_open_in_the_worker_is_that_tasks_error(how: str) 
     record.check(3)
     assert "not here" in record.errors[1]
     assert record.stats["restarts"] == 0
-
-
-class Elsewhere(Biter):
-    def setup(self, gpu_id: int, seed: int) -> None:
-        os.environ[PARENT] = str(os.getpid())
-
-    def process(self, item: object) -> object:
-        return 1

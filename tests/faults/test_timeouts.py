@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_workers import FAULTS
-from plain_workers import Echo, Megabytes, Pid, Sleeper
+from faulty_workers import Clocked
+from plain_workers import Careful, ClockJumps, Echo, Megabytes, Sleeper, SlowToStart
 from recording import Record, run
 
-from gpu_dispatch import BaseWorker, Dispatcher, SoftTimeout
+from gpu_dispatch import Dispatcher
 from gpu_dispatch.scheduling import watching
 
 LIMIT = 0.2
 GRACE = 0.3
 SLACK = 0.2  # what is promised
-
-
-class Clocked(BaseWorker):
-    """Notes the instant at which it begins a task. The monotonic clock is one for the whole machine."""
-
-    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
-        self.folder = Path(folder)
-
-    def process(self, fault: str) -> str:
-        (self.folder / str(self.task_id)).write_text(str(time.monotonic()))
-        FAULTS[fault]()
-        return fault
 
 
 INTERRUPTIBLE = ["hang", "sleep", "busy", "regex"]
@@ -76,16 +63,6 @@ def test_a_task_may_catch_the_soft_timeout_and_clean_up_and_its_worker_lives_on(
     assert record.stats["restarts"] == 0
 
 
-class Careful(Pid):
-    def process(self, item: str) -> int:
-        if item == "slow":
-            try:
-                time.sleep(5)
-            except SoftTimeout:
-                return -1
-        return super().process(item)
-
-
 def test_a_limit_of_a_millisecond_ends_tasks_and_not_workers() -> None:
     record = run(Sleeper, [0.05] * 60, task_timeout=0.001)
 
@@ -106,11 +83,6 @@ def test_waiting_for_a_turn_and_for_a_setup_does_not_count() -> None:
 
     record.check(6)
     assert len(record.successes) == 6
-
-
-class SlowToStart(Sleeper):
-    def setup(self, gpu_id: int, seed: int) -> None:
-        time.sleep(0.4)
 
 
 def test_tasks_queued_behind_a_hung_one_move_to_another_worker(tmp_path) -> None:
@@ -196,9 +168,3 @@ def test_a_wall_clock_that_jumps_times_nothing_out(jump_s: float, monkeypatch) -
     record.check(11)
     assert set(record.timeouts) == {10}
     assert record.elapsed_s < 5
-
-
-class ClockJumps(Sleeper):
-    def setup(self, gpu_id: int, seed: int, jump_s: float) -> None:
-        wall_clock, calls = time.time, iter(range(10**9))
-        time.time = lambda: wall_clock() + jump_s * (next(calls) % 2)

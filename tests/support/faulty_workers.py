@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from plain_workers import Echo
+
 from gpu_dispatch import BaseWorker
 from gpu_dispatch.transport.arena import ArenaWriter
 
@@ -244,3 +246,54 @@ def module_that(folder: Path, fault: str, only_device: str | None = None) -> str
         "    pass\n"
     )
     return name
+
+
+class Flaky(Echo):
+    """Fails, in the way its item says, until it has been tried often enough. Attempts are counted in files."""
+
+    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def process(self, item: tuple[str, int]) -> int:
+        how, failures = item
+        attempts = self.folder / str(self.task_id)
+        with attempts.open("a") as file:
+            file.write(f"{time.monotonic()} {os.getpid()}\n")
+        attempt = len(attempts.read_text().splitlines())
+        if attempt <= failures:
+            if how == "raise":
+                raise ConnectionResetError(f"attempt {attempt}")
+            if how == "value":
+                raise ValueError(f"attempt {attempt}")
+            if how == "exit":
+                os._exit(5)
+            if how == "sleep":
+                time.sleep(5)
+            if how == "unpicklable":
+                return lambda: (yield)  # type: ignore[return-value]
+        return attempt
+
+
+class DiesAtOnce(Echo):
+    def process(self, item: Any) -> Any:
+        os._exit(7)
+
+
+class DiesOnGpuZero(Echo):
+    def process(self, item: Any) -> Any:
+        if self.gpu_id == 0:
+            os._exit(7)
+        time.sleep(0.02)
+        return item
+
+
+class Clocked(BaseWorker):
+    """Notes the instant at which it begins a task. The monotonic clock is one for the whole machine."""
+
+    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def process(self, fault: str) -> str:
+        (self.folder / str(self.task_id)).write_text(str(time.monotonic()))
+        FAULTS[fault]()
+        return fault

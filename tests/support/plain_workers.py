@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
-from gpu_dispatch import BaseWorker
+from gpu_dispatch import BaseWorker, SoftTimeout
 
 
 class Echo(BaseWorker):
@@ -44,3 +45,78 @@ class Megabytes(Echo):
 
     def process(self, item: float) -> bytes:
         return os.urandom(1024) * int(item * 1024)
+
+
+class Careful(Pid):
+    def process(self, item: str) -> int:
+        if item == "slow":
+            try:
+                time.sleep(5)
+            except SoftTimeout:
+                return -1
+        return super().process(item)
+
+
+class SlowToStart(Sleeper):
+    def setup(self, gpu_id: int, seed: int) -> None:
+        time.sleep(0.4)
+
+
+class ClockJumps(Sleeper):
+    def setup(self, gpu_id: int, seed: int, jump_s: float) -> None:
+        wall_clock, calls = time.time, iter(range(10**9))
+        time.time = lambda: wall_clock() + jump_s * (next(calls) % 2)
+
+
+class Mixed(BaseWorker):
+    """Succeeds, raises or takes too long, as it is told."""
+
+    def setup(self, gpu_id: int, seed: int, **kwargs: Any) -> None:
+        if gpu_id == 9:
+            raise OSError("no such card")
+        self.told = (gpu_id, seed, kwargs)
+
+    def process(self, item: str) -> Any:
+        if item == "raise":
+            raise ValueError("asked to")
+        if item == "sleep":
+            time.sleep(5)
+        return self.told
+
+
+class Seeded(Echo):
+    def process(self, item: Any) -> Any:
+        if item == "crash once" and not os.path.exists(self.marker):
+            open(self.marker, "w").close()
+            os._exit(9)
+        return (self.task_id, self.task_seed, self.seed, self.worker_id, self.device)
+
+    def setup(self, gpu_id: int, seed: int, marker: str = "") -> None:
+        super().setup(gpu_id, seed)
+        self.marker = marker
+        assert self.task_id is None
+        assert self.task_seed is None
+
+
+class Environment(Echo):
+    def process(self, item: str) -> str | None:
+        return os.environ.get(item)
+
+
+class Cleans(Echo):
+    def setup(self, gpu_id: int, seed: int, folder: Any) -> None:
+        super().setup(gpu_id, seed)
+        self.folder = folder
+
+    def cleanup(self) -> None:
+        (self.folder / str(self.gpu_id)).touch(exist_ok=False)
+
+
+class SlowSetup(Echo):
+    def setup(self, gpu_id: int, seed: int) -> None:
+        time.sleep(30)
+
+
+class Modules(Echo):
+    def process(self, item: Any) -> list[str]:
+        return sorted(sys.modules)

@@ -88,3 +88,16 @@ MADE: dict[str, Any] = {
     "surrogate": lambda: ValueError("half a character: \ud800"),
     "huge argument": lambda: ValueError(b"x" * 5_000_000),
 }
+
+
+class Elsewhere(Biter):
+    def setup(self, gpu_id: int, seed: int) -> None:
+        os.environ[PARENT] = str(os.getpid())
+
+    def process(self, item: object) -> object:
+        return 1
+
+
+class Unwilling:
+    def __reduce__(self) -> tuple:
+        raise TypeError("stays at home")
