@@ -132,7 +132,8 @@ def test_no_worker_that_can_start_is_one_line_and_exit_code_1(command, clips):
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_by_a_signal_what_is_done_stays_and_the_next_run_goes_on(command, clips, signum, code):
-    running = command.start("in", "-o", "out", "--no-vad", "--model-size", "slow", "--batch-size", "1")
+    slowly = ("in", "-o", "out", "--no-vad", "--model-size", "slow", "--batch-size", "1")
+    running = command.start(*slowly, "--drain-timeout", "0.1")
     until(lambda: transcripts(command.folder / "out"))
     running.send_signal(signum)
     _, errors = running.communicate(timeout=30)
@@ -141,7 +142,7 @@ def test_ended_by_a_signal_what_is_done_stays_and_the_next_run_goes_on(command, 
     assert "run it again to go on" in errors
     done = transcripts(command.folder / "out")
     assert 1 <= len(done) < 4
-    again = command("in", "-o", "out", "--no-vad", "--model-size", "slow", "--batch-size", "1", "--json")
+    again = command(*slowly, "--json")
     summary = json.loads(again.stdout)
     assert (again.returncode, summary["skipped"], summary["completed"]) == (0, len(done), 4 - len(done))
 

@@ -56,6 +56,33 @@ def test_where_the_model_stops_early_it_is_asked_for_the_rest(scripted_model):
     ]
 
 
+def test_a_window_in_which_the_model_repeats_itself_is_heard_again_without_repeating(scripted_model, monkeypatch):
+    engine = loaded(scripted_model)
+    asked = []
+    generate = engine._generate
+    monkeypatch.setattr(engine, "_generate", lambda *a, **o: asked.append((len(a[1]), o)) or generate(*a, **o))
+    ratios = iter([1.0, 9.0, 1.0])
+    monkeypatch.setattr(engine, "_ratio", lambda *_: next(ratios))
+
+    heard = engine.transcribe([window(engine) for _ in range(3)])
+
+    assert asked == [(3, {}), (1, {"no_repeat_ngram_size": 3})]
+    assert [each.segments[0].text for each in heard] == [" hello from a tiny model"] * 3
+
+
+def test_repetition_is_recognised(random_model):
+    engine = loaded(random_model)
+    text = {"loop": list(range(60, 70)) * 20, "speech": list(range(40, 100))}
+
+    class Result:
+        def __init__(self, tokens):
+            self.sequences_ids = [tokens]
+
+    assert engine._ratio(Result(text["loop"]), "en") > 2.4
+    assert engine._ratio(Result(text["speech"]), "en") < 2.4
+    assert engine._ratio(Result([]), "en") < 2.4
+
+
 def test_windows_of_different_length_share_a_batch_and_keep_their_order(random_model):
     engine = loaded(random_model)
     windows = [window(engine, seconds=s, pitch=100.0 * s, source=n) for n, s in enumerate((0.3, 2.0, 30.0, 7.5, 1.0))]

@@ -185,8 +185,9 @@ class LauncherOrchestrator:
         if source.is_file():
             return source.parent, [source]
         files = self.resource_allocator.discover_files(source, pattern)
-        if output_dir.resolve() != source.resolve():  # an output folder inside the input folder is not input
-            files = [path for path in files if not path.resolve().is_relative_to(output_dir.resolve())]
+        inside = output_dir.resolve()
+        if inside != source.resolve():  # an output folder inside the input folder is not input
+            files = [path for path in files if not path.resolve().is_relative_to(inside)]
         if not files:
             wanted = f"matches {pattern!r}" if pattern is not None else "is audio or video"
             raise UsageError(f"no file in {source} {wanted}")
