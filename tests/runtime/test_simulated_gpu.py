@@ -5,12 +5,9 @@ The figures are those of benchmarks/simulated_gpu.py, with allowance for a machi
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import simulated_gpu as gpu
 
