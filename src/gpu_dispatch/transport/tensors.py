@@ -1,4 +1,4 @@
-"""Tensors of torch as plain buffers, like arrays. Imported only when torch is loaded already.
+"""Tensors of torch as plain buffers, like arrays. Imported only where torch is loaded already, or a tensor arrives.
 
 Torch's own pickle of a tensor takes half a millisecond, and carries the whole storage: one row of a batch of results
 would bring all the others along. Ours carries the numbers, whatever the dtype.
@@ -11,8 +11,9 @@ from __future__ import annotations
 import copyreg
 import ctypes
 import pickle
-import sys
 from typing import Any
+
+import torch
 
 DEVICES = frozenset(("cpu", "cuda", "xpu", "mps", "hpu", "npu"))
 """Where the numbers of a tensor can be read. Not ``meta``, which has none."""
@@ -30,7 +31,6 @@ def _reduce_tensor(tensor: Any) -> tuple[Any, ...] | str:
 
 
 def _is_plain(tensor: Any) -> bool:
-    torch = sys.modules["torch"]
     return (
         tensor.layout == torch.strided
         and tensor.device.type in DEVICES
@@ -41,7 +41,6 @@ def _is_plain(tensor: Any) -> bool:
 
 def _memory(data: Any) -> Any:
     """The numbers of a contiguous tensor as bytes, without a copy; what is returned keeps the tensor alive."""
-    torch = sys.modules["torch"]
     try:
         return data.reshape(-1).view(torch.uint8).numpy()
     except RuntimeError:  # torch was built without numpy, or cannot see this dtype as bytes
@@ -51,8 +50,6 @@ def _memory(data: Any) -> Any:
 
 
 def _rebuild_tensor(buffer: Any, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Any:
-    import torch
-
     kind = getattr(torch, dtype)
     # frombuffer refuses an empty one.
     flat = torch.frombuffer(buffer, dtype=kind) if len(buffer) else torch.empty(0, dtype=kind)
@@ -67,4 +64,4 @@ class TensorReducers(dict[type, Any]):
         return copyreg.dispatch_table[kind]
 
 
-TENSOR_REDUCERS = TensorReducers({sys.modules["torch"].Tensor: _reduce_tensor})
+TENSOR_REDUCERS = TensorReducers({torch.Tensor: _reduce_tensor})
