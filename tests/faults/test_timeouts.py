@@ -117,10 +117,10 @@ def test_a_finished_result_that_waits_for_slow_callbacks_is_not_charged_to_its_t
 
 
 def test_a_worker_whose_results_are_not_read_is_not_taken_for_dead(monkeypatch) -> None:
-    monkeypatch.setattr(watching, "UNRESPONSIVE_S", 0.4)
+    monkeypatch.setattr(watching, "UNRESPONSIVE_S", 0.25)
     record = Record()
     dispatcher = Dispatcher(Megabytes, [0, 1])
-    dispatcher.run([70, 0.001, 0.001, 0.001, 0.001, 70], **_slow(record, 1.0))
+    dispatcher.run([70, 0.001, 0.001, 0.001, 0.001, 70], **_slow(record, 0.5))
     record.stats = dispatcher.get_stats()
 
     record.check(6)

@@ -30,6 +30,13 @@ from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, 
 CHECK_EXIT_S = 0.1
 """Where there is no pidfd (not Linux), how often exits are looked for."""
 
+EXIT_S = 3.0
+"""Between the end of a worker's cleanup and that of its process. A thread or an exit handler that some library left
+behind would keep it for ever; a GPU framework needs a moment to let go of its card."""
+
+LONGEST_POLL_S = 86_400.0
+"""Limits may be longer than a poll can be."""
+
 DYING_S = 0.2
 """Between the end of a worker's channel and its death. A crash that dumps core takes a while to die."""
 
@@ -207,7 +214,7 @@ class LocalBackend:
             timeout_s = LOOK_AGAIN_S if timeout_s is None else min(timeout_s, LOOK_AGAIN_S)
         if self._early:
             timeout_s = 0.0
-        ready = self._poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
+        ready = self._poll.poll(None if timeout_s is None else min(max(0, timeout_s), LONGEST_POLL_S) * 1000)
         said, self._early = self._early, []
         dead: dict[int, WorkerProcess] = {}
         for fd, events in ready:
@@ -267,6 +274,7 @@ class LocalBackend:
                 said.append((slot, open_large(message, process.results)))
             elif isinstance(message, Finished):
                 process.finished = True
+                process.kill_at = time.monotonic() + EXIT_S
             else:
                 said.append((slot, message))
         return is_open

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NEVER = float("inf")
 SHORTEST_S = 0.001  # setitimer(0) would disarm
+LONGEST_S = 86_400.0  # a timer cannot be set to any length; it is set again when it rings too early
 
 
 class SoftTimer:
@@ -38,6 +39,7 @@ class SoftTimer:
     def install(self) -> None:
         if self.limit_s is not None:
             self._before = signal.signal(signal.SIGALRM, self._ring)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))  # a mask is inherited from the parent
 
     def uninstall(self) -> None:
         if self.limit_s is not None:
@@ -57,8 +59,10 @@ class SoftTimer:
         self.deadline = NEVER
 
     def ring_by(self, deadline: float) -> None:
-        self.ringing_at = deadline
-        signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, deadline - time.monotonic()))
+        now = time.monotonic()
+        delay_s = min(max(SHORTEST_S, deadline - now), LONGEST_S)
+        self.ringing_at = now + delay_s
+        signal.setitimer(signal.ITIMER_REAL, delay_s)
 
     def _ring(self, _signum: int, _frame: FrameType | None) -> None:
         self.ringing_at = NEVER
