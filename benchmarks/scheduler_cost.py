@@ -1,11 +1,15 @@
 """What the pure scheduler costs per task: real inputs, virtual time, no process and no pipe.
 
-The simulated workers take 1 ms a task and answer every 4 ms, as real ones do; the feeder tops the credit up with what
-was settled. Only the time inside ``handle`` counts.
+A simulated run is recorded, then its inputs are told to a fresh scheduler, and only that is timed: the scheduler is
+pure, so it decides the same again. The feeder tops the credit up with what was settled.
+
+``python -m benchmarks.scheduler_cost`` prints the figures for few and many slots, long and short runs, frames of one
+task and of many.
 """
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections import deque
 from time import perf_counter
@@ -15,15 +19,21 @@ from gpu_dispatch.scheduling import Scheduler, SchedulerSettings, actions, input
 
 TASK_S = 0.001
 ANSWER_AFTER = 4
-"""Tasks between two answers."""
+"""Tasks between two answers: real workers of 1 ms tasks answer every 4 ms."""
+
+Trace = list[tuple[inputs.Input, float]]
 
 
 class Simulation:
-    def __init__(self, slots: int, count: int) -> None:
-        self.scheduler = Scheduler(SchedulerSettings(slots=slots, task_timeout=30.0))
+    """Workers that never fail, under the real scheduler; ``trace`` is what it was told, and when."""
+
+    def __init__(self, slots: int, count: int, task_s: float = TASK_S, answer_after: int = ANSWER_AFTER) -> None:
+        self.scheduler = new_scheduler(slots)
+        self.trace: Trace = []
         self.now = 0.0
-        self.inside_s = 0.0
         self.settled = 0
+        self._task_s = task_s
+        self._answer_after = answer_after
         self._to_submit = deque(range(count))
         self._queues: list[deque[int]] = [deque() for _ in range(slots)]
         self._answers: list[tuple[float, int, int]] = []  # (at, slot, tasks): the next answer of each busy worker
@@ -58,17 +68,15 @@ class Simulation:
         done = [queue.popleft() for _ in range(min(tasks, len(queue)))]
         if queue:
             self._work(slot)
-        self._tell(inputs.TasksSucceeded(slot, done, len(done) * TASK_S))
+        self._tell(inputs.TasksSucceeded(slot, done, len(done) * self._task_s))
 
     def _work(self, slot: int) -> None:
-        tasks = min(ANSWER_AFTER, len(self._queues[slot]))
-        heapq.heappush(self._answers, (self.now + tasks * TASK_S, slot, tasks))
+        tasks = min(self._answer_after, len(self._queues[slot]))
+        heapq.heappush(self._answers, (self.now + tasks * self._task_s, slot, tasks))
 
     def _tell(self, what: inputs.Input) -> None:
-        before = perf_counter()
-        asked = self.scheduler.handle(what, self.now)
-        self.inside_s += perf_counter() - before
-        for action in asked:
+        self.trace.append((what, self.now))
+        for action in self.scheduler.handle(what, self.now):
             self._perform(action)
 
     def _perform(self, action: actions.Action) -> None:
@@ -91,10 +99,51 @@ class Simulation:
             self._tell(inputs.WorkerFinished(action.slot))
 
 
+def new_scheduler(slots: int) -> Scheduler:
+    return Scheduler(SchedulerSettings(slots=slots, task_timeout=30.0))
+
+
+def record(slots: int, count: int, task_s: float = TASK_S, answer_after: int = ANSWER_AFTER) -> Trace:
+    simulation = Simulation(slots, count, task_s, answer_after)
+    simulation.run(credit=max(1024, 16 * slots))
+    if simulation.settled != count:
+        raise RuntimeError(f"{simulation.settled} of {count} tasks were settled")
+    return simulation.trace
+
+
+def replay_s(slots: int, trace: Trace) -> float:
+    handle = new_scheduler(slots).handle
+    gc.collect()
+    gc.freeze()  # the trace is ours, not the scheduler's: the collector need not look at it
+    before = perf_counter()
+    for what, now in trace:
+        handle(what, now)
+    elapsed_s = perf_counter() - before
+    gc.unfreeze()
+    return elapsed_s
+
+
 def run(job: Job) -> None:
-    simulation = Simulation(job.workers, job.count)
-    simulation.run(credit=max(1024, 16 * job.workers))
-    if simulation.settled != job.count:
-        raise RuntimeError(f"{simulation.settled} of {job.count} tasks were settled")
+    """As a load of ``python -m benchmarks``."""
+    trace = record(job.workers, job.count)
     job.taken = job.count
-    job.started_at, job.ended_at = 0.0, simulation.inside_s
+    job.started_at, job.ended_at = 0.0, replay_s(job.workers, trace)
+
+
+def main() -> None:
+    print("µs per task                  8 slots   1,024 slots   8 slots, ten times the tasks")
+    for name, task_s, answer_after in (
+        ("frames of one, 100 ms tasks", 0.1, 1),
+        ("frames of one, 1 ms tasks", 0.001, 1),
+        ("frames of 4, 1 ms tasks", 0.001, 4),
+        ("frames of 64, 10 µs tasks", 0.00001, 64),
+    ):
+        figures = []
+        for slots, count in ((8, 20_000), (1024, 100_000), (8, 200_000)):
+            trace = record(slots, count, task_s, answer_after)
+            figures.append(min(replay_s(slots, trace) for _ in range(5)) / count * 1e6)
+        print(f"{name:27} {figures[0]:8.2f} {figures[1]:13.2f} {figures[2]:14.2f}")
+
+
+if __name__ == "__main__":
+    main()

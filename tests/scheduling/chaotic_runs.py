@@ -48,6 +48,8 @@ def _settings(dice: random.Random) -> SchedulerSettings:
         cleanup_timeout=0.5,
         setup_concurrency=dice.choice((None, None, 1, 2)),
         batch_size=dice.choice((1, 1, 1, 4, 8)),
+        batch_wait_s=dice.choice((0.0, 1.0)),
+        overlaps=dice.random() < 0.2,
         fixed_window=dice.choice((None, None, None, 1, 2, 5)),
         speculate=dice.random() < 0.3,
         devices=None if dice.random() < 0.4 else tuple(dice.randrange(2) for _ in range(slots)),
@@ -91,7 +93,7 @@ def _faults(dice: random.Random) -> Faults:
 
 
 def _plan_interventions(simulation: Simulation, dice: random.Random) -> None:
-    """Stops, slots that come and go, an input that ends early: at random instants, while the run lasts."""
+    """Stops, slots that come and go, sizes learnt, an input that ends early: at random, while the run lasts."""
 
     def at(delay_s: float, fact) -> None:
         simulation.at(delay_s, lambda: simulation.scheduler.ended or simulation.tell(fact()))
@@ -111,5 +113,10 @@ def _plan_interventions(simulation: Simulation, dice: random.Random) -> None:
                     dice.random() * 0.5,
                     lambda any_slot=any_slot: told.SlotRemoved(int(any_slot * len(simulation.scheduler.slots))),
                 )
+    if dice.random() < 0.25:
+        for _ in range(dice.randrange(1, 6)):
+            slot, size = dice.randrange(simulation.settings.slots), dice.choice((1, 2, 30))
+            at(dice.random() * 0.2, lambda slot=slot, size=size: told.BatchSizeLearnt(slot, size))
+            at(dice.random() * 0.2, lambda size=size: told.TasksWeighed(size, size << 22))
     if dice.random() < 0.1:
         simulation.at(dice.random() * 0.2, lambda: simulation.scheduler.ended or simulation.end_input())

@@ -55,12 +55,13 @@ def test_an_answer_with_a_late_task_in_front_settles_those_behind_it() -> None:
     desk = _with_task_1_told_as_timed_out()
     assert desk.tell(succeeded(1, 2, 3, slot=0)) == [succeed(0, 2, 3)]
     assert desk.scheduler.unsettled == 0
+    assert desk.held(0) == []
 
 
 def test_an_answer_with_a_late_task_at_its_end_settles_those_before_it() -> None:
     desk = _with_task_1_told_as_timed_out()
     assert desk.tell(succeeded(2, 1, slot=0)) == [succeed(0, 2)]
-    assert desk.scheduler.unsettled == 1
+    assert desk.held(0) == [3]
 
 
 def test_a_late_failure_is_forgiven_and_the_worker_used_again() -> None:

@@ -10,6 +10,7 @@ import pytest
 from scheduler_desk import Desk, submitted, succeeded
 
 from gpu_dispatch.scheduling import SchedulerSettings
+from gpu_dispatch.scheduling.inputs import BatchSizeLearnt, TasksWeighed
 from gpu_dispatch.testing.simulation import Execution, Report, Simulation
 
 SLOTS, TASKS = 4, 400
@@ -166,3 +167,23 @@ def test_tiny_tasks_travel_in_large_frames() -> None:
 def test_slots_are_kept_busy_by_tasks_of_every_length() -> None:
     for duration_s, tasks, share in ((0.0001, 20_000, 0.85), (0.001, 4_000, 0.97), (0.01, 400, 0.95), (1.0, 40, 0.99)):
         assert run([duration_s] * tasks).makespan_s <= duration_s * tasks / SLOTS / share
+
+
+def test_large_tasks_are_not_hoarded_by_the_hundred() -> None:
+    desk = Desk(slots=1).with_ready_workers()
+    desk.tell(submitted(*range(10_000)))
+    for _ in range(8):
+        desk.tell(succeeded(*desk.held(0), slot=0, each_s=0.00001))
+    assert len(desk.held(0)) > 100
+    desk.tell(TasksWeighed(100, 100 << 20))  # a megabyte each
+    desk.tell(succeeded(*desk.held(0), slot=0, each_s=0.00001))
+    assert len(desk.held(0)) == 8
+
+
+def test_a_worker_holds_two_batches_of_the_size_that_it_has_learnt() -> None:
+    desk = Desk(slots=1, batch_size=4).with_ready_workers()
+    desk.tell(submitted(*range(10_000)))
+    assert len(desk.held(0)) == 8
+    desk.tell(BatchSizeLearnt(0, 64))
+    desk.tell(succeeded(*desk.held(0), slot=0, each_s=1.0))
+    assert len(desk.held(0)) == 128

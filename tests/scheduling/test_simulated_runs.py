@@ -50,16 +50,16 @@ def test_a_thousand_workers_live_through_a_day_of_kills_and_stragglers() -> None
         if dice.random() < 0.001:
             return Execution(1.0, "crash")
         straggles = dice.random() < 0.01
-        return Execution(dice.lognormvariate(7.5, 0.5) * (5.0 if straggles else 1.0))
+        return Execution(dice.lognormvariate(7.9, 0.5) * (5.0 if straggles else 1.0))
 
     settings = SchedulerSettings(slots=1_000, retry=RetryPolicy(retries=3), setup_concurrency=64)
     faults = Faults(mean_life_s=40_000.0, setup_dies=0.02)
     report = Simulation(
-        settings, 35_000, execution, seed=1, faults=faults, queue_size=4_096, setup_s=60.0, cleanup_s=1.0
+        settings, 24_000, execution, seed=1, faults=faults, queue_size=4_096, setup_s=60.0, cleanup_s=1.0
     ).run()
 
-    assert report.words["success"] > 34_800
-    assert sum(report.words.values()) == 35_000
+    assert report.words["success"] > 23_700
+    assert sum(report.words.values()) == 24_000
     assert 70_000 < report.makespan_s < 110_000  # about a day
-    assert report.starts > 2_500  # workers were killed all the time
+    assert report.starts > 2_000  # workers were killed all the time
     assert not report.no_worker_left

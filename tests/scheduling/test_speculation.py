@@ -125,7 +125,7 @@ def test_a_stop_ends_both(race: Desk) -> None:
 def test_nothing_is_copied_while_there_is_other_work_or_unless_asked_for() -> None:
     for desk in (Desk(slots=2, speculate=True).with_ready_workers(), Desk(slots=2).with_ready_workers()):
         desk.tell(submitted(1))
-        desk.wait(100.0)
+        desk.wait(5.0)
         assert desk.scheduler.copies() == {}
     desk.tell(input_ended)
     assert desk.scheduler.copies() == {}

@@ -26,7 +26,7 @@ from gpu_dispatch.scheduling.waiting import WaitingTasks
 
 
 class Copies:
-    __slots__ = ("_copied", "_enabled", "_feeding", "_state", "_waiting", "pairs")
+    __slots__ = ("_copied", "_enabled", "_feeding", "_look_again_at", "_state", "_waiting", "pairs")
 
     def __init__(self, state: State, waiting: WaitingTasks, feeding: Feeding) -> None:
         self._state = state
@@ -34,6 +34,7 @@ class Copies:
         self._feeding = feeding
         self._enabled = state.settings.speculate
         self._copied: set[int] = set()  # had their copy, whatever became of it
+        self._look_again_at = 0.0
         self.pairs: dict[int, tuple[Slot, Slot]] = {}
         """task → (the slot that has the original, the slot that has the copy)"""
 
@@ -59,6 +60,8 @@ class Copies:
         state, feeding = self._state, self._feeding
         if not self._enabled or not state.input_ended or state.closing or self._waiting.count:
             return
+        if state.now < self._look_again_at:
+            return
         while feeding.idle_count:
             original = self._longest_running()
             if original is None:
@@ -66,6 +69,7 @@ class Copies:
             copying = feeding.first_idle()
             worth_at = original.said_at + (copying.mean_s or 0.0)
             if state.now < worth_at:
+                self._look_again_at = worth_at
                 state.alarms.wake(worth_at)
                 return
             tasks = [task for task in original.held if task not in self._copied]

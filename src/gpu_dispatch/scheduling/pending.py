@@ -42,16 +42,17 @@ class PendingTasks:
 
     def take(self, count: int) -> list[int]:
         """At most ``count`` tasks, in the order in which they should run."""
+        fresh = self._fresh
         taken: list[int] = []
         if self._returned or self._heap:
             self._take_first(taken, count)
-        fresh = self._fresh
+        elif count == 1 and fresh:
+            self.count -= 1
+            return [fresh.popleft()]
         room = count - len(taken)
         if room >= len(fresh):
             taken.extend(fresh)
             fresh.clear()
-        elif room == 1:
-            taken.append(fresh.popleft())
         elif room:
             taken.extend(islice(fresh, room))
             for _ in range(room):
