@@ -8,7 +8,6 @@ engine's loop ──► LocalBackend ──► WorkerProcess (channel, board, pi
 from __future__ import annotations
 
 import os
-import pickle
 import select
 import signal
 import struct
@@ -18,7 +17,7 @@ from typing import Any
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
-from gpu_dispatch.backends.opening import open_frame, open_large, open_records
+from gpu_dispatch.backends.opening import open_frame, open_large, open_message, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.devices import DeviceMonitor, Grant
@@ -252,39 +251,39 @@ class LocalBackend:
         return timeout_s
 
     def _read(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> bool:
-        """Whether the channel is still open."""
+        """Whether the channel is still open, and of use."""
         try:
             frames, is_open = process.channel.receive()
-        except BrokenFrame:
+            for kind, body in frames:
+                self._open(slot, process, kind, body, said)
+        except (BrokenFrame, struct.error):  # user code wrote into our channel, or over our memory
+            process.kill_at_reason = "it sent something that no worker says"
             return False
-        for kind, body in frames:
-            if kind != FrameKind.MESSAGE:
-                try:
-                    answered = open_frame(kind, body[FLUSH.size :])
-                    process.board.note_received(*FLUSH.unpack_from(body))
-                except (BrokenFrame, struct.error):
-                    return False
-                said.append((slot, answered))
-                continue
-            try:
-                message = pickle.loads(body)
-            except Exception:
-                return False
-            if isinstance(message, LargeResult):
-                said.append((slot, open_large(message, process.results)))
-            elif isinstance(message, Finished):
-                process.finished = True
-                process.kill_at = time.monotonic() + EXIT_S
-            else:
-                said.append((slot, message))
         return is_open
+
+    def _open(
+        self, slot: int, process: WorkerProcess, kind: int, body: memoryview, said: list[tuple[int, Said]]
+    ) -> None:
+        if kind != FrameKind.MESSAGE:
+            answered = open_frame(kind, body[FLUSH.size :])
+            process.board.note_received(*FLUSH.unpack_from(body))
+            said.append((slot, answered))
+            return
+        message = open_message(body)
+        if isinstance(message, LargeResult):
+            said.append((slot, open_large(message, process.results)))
+        elif isinstance(message, Finished):
+            process.finished = True
+            process.kill_at = time.monotonic() + EXIT_S
+        else:
+            said.append((slot, message))
 
     def _on_channel_closed(self, process: WorkerProcess) -> None:
         """Usually the process is dying and its pidfd says so next; if user code closed the channel, end it soon."""
         self._unregister(process.channel.fileno())
         if process.kill_reason is None and not process.finished:
             process.kill_at = time.monotonic() + DYING_S
-            process.kill_at_reason = "it closed its channel to the parent"
+            process.kill_at_reason = process.kill_at_reason or "it closed its channel to the parent"
 
     def _take_last_words(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> None:
         while True:  # everything that is complete in the channel, then what is on the board

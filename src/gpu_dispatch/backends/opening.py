@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
@@ -11,7 +11,17 @@ from gpu_dispatch.transport.board import FAILURE, VALUE, read_records
 from gpu_dispatch.transport.codec import packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
-from gpu_dispatch.wire import Failure, LargeResult
+from gpu_dispatch.wire import (
+    BatchSizeLearnt,
+    CleanupRaised,
+    Failure,
+    Finished,
+    GivenBack,
+    LargeResult,
+    Ready,
+    SetupRaised,
+    TaskBegan,
+)
 
 if TYPE_CHECKING:
     from gpu_dispatch.transport.board import Record
@@ -22,10 +32,28 @@ def open_frame(kind: int, body: memoryview) -> TasksAnswered:
     if kind == FrameKind.ATOMS:
         try:
             ids, busy, values = pickle.loads(body)
-        except Exception as error:
-            raise BrokenFrame(f"a frame of numbers does not open: {error}") from None
+            whole = len(ids) == len(busy) == len(values) > 0
+        except BaseException as error:
+            raise BrokenFrame(f"a frame of numbers does not open: {safe_str(error)}") from None
+        if not whole:
+            raise BrokenFrame("a frame of numbers with a part missing")
         return TasksAnswered(ids, values, busy, [], len(body))
     return open_records(read_records(body), len(body))
+
+
+WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, LargeResult, Finished)
+"""What a worker may say."""
+
+
+def open_message(body: memoryview) -> Any:
+    """Raises BrokenFrame when it is none of ours."""
+    try:
+        message = pickle.loads(body)
+    except BaseException as error:
+        raise BrokenFrame(f"a message does not open: {safe_str(error)}") from None
+    if not isinstance(message, WORDS):
+        raise BrokenFrame(f"{type(message).__name__} is not a message")
+    return message
 
 
 def open_records(records: list[Record], size: int = 0) -> TasksAnswered:
