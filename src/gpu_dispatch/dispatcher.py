@@ -264,11 +264,14 @@ class Dispatcher:
         stats = self._stats
         return empty_snapshot() if stats is None else stats.snapshot()
 
-    def shutdown(self) -> None:
-        """Pull no more items, settle what was pulled, clean up. Waits for the end, unless called from a callback."""
+    def shutdown(self, drain_timeout: float | None = None, *, wait: bool = True) -> None:
+        """Pull no more items, settle what was pulled, clean up. Waits for the end, unless called from a callback.
+
+        With ``drain_timeout``, as after Ctrl-C: what has not begun is cancelled, what runs has so many seconds.
+        """
         run = self._run
         if run is not None and not run.over:
-            run.shutdown()
+            run.shutdown(drain_timeout, wait=wait)
 
     def _shown(self) -> AbstractContextManager[object]:
         """A bar beside the run, for those who asked for one. It pulls; the run does not know of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -317,3 +318,20 @@ def test_a_generator_that_blocks_does_not_hold_up_a_shutdown() -> None:
 
     assert elapsed < 3
     assert record.exits == 1
+
+
+def test_shutdown_with_a_drain_timeout_cancels_what_has_not_begun() -> None:
+    dispatcher = Dispatcher(Sleeper, [0, 1], queue_size=50)
+    words: list[str] = []
+
+    def on_success(task_id: int, result: object, worker_id: int) -> None:
+        words.append("success")
+        dispatcher.shutdown(drain_timeout=5.0)
+
+    stats = dispatcher.run(
+        itertools.repeat(0.2), on_success, lambda task_id, error, worker_id: words.append(error.kind)
+    )
+    assert stats["state"] == "finished"
+    assert set(words) == {"success", "cancelled"}
+    assert stats["total"] == len(words) == stats["completed"] + stats["cancelled"]
+    assert stats["completed"] <= 6  # what ran, and what had been sent to be run next

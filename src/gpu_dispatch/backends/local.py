@@ -33,6 +33,9 @@ EXIT_S = 3.0
 """Between the end of a worker's cleanup and that of its process. A thread or an exit handler that some library left
 behind would keep it for ever; a GPU framework needs a moment to let go of its card."""
 
+UNDEAD_S = 5.0
+"""A process that is still there so long after SIGKILL sits in a driver. The run ends without it."""
+
 LONGEST_POLL_S = 86_400.0
 """Limits may be longer than a poll can be."""
 
@@ -192,8 +195,9 @@ class LocalBackend:
         self._monitor.close()
         for process in self._processes.values():
             process.signal_tree(signal.SIGKILL)
+        until = time.monotonic() + UNDEAD_S
         for process in self._processes.values():
-            process.bury()
+            process.bury(max(0.0, until - time.monotonic()))
             process.close()
         self._processes.clear()
         self._by_fd.clear()

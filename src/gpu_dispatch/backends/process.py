@@ -101,10 +101,13 @@ class WorkerProcess:
         except ChildProcessError:
             return True
 
-    def bury(self) -> str:
+    def bury(self, patience_s: float | None = None) -> str:
         """Call once the process has exited: ends what it left behind; returns what to tell about its death."""
         self.signal_tree(signal.SIGKILL)
-        code = self._popen.wait()
+        try:
+            code = self._popen.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return f"{self.who} (pid {self.pid}) could not be killed."
         tail = self.tail.text(LAST_WORDS_S)
         return describe_death(self.who, self.pid, code, kill_reason=self.kill_reason, tail=tail)
 

@@ -122,14 +122,18 @@ class Run:
                 self._until_ended(self._deliver_all)
             self._conclude(quiet=not completed)
 
-    def shutdown(self) -> None:
-        """From any thread: pull no more, settle what was pulled, end.
+    def shutdown(self, drain_s: float | None = None, *, wait: bool = True) -> None:
+        """From any thread: pull no more, settle what was pulled, end. With ``drain_s``, as after Ctrl-C: cancel what
+        has not begun, and let what runs have so many seconds.
 
         Waits for that, except where waiting would keep it from happening: in a callback, or when there is a stream,
         whose consumer may be the one who asks.
         """
-        self._loop.stop_pulling()
-        if not self._is_stream and threading.current_thread() is not self._caller:
+        if drain_s is None:
+            self._loop.stop_pulling()
+        else:
+            self._loop.stop(drain_s, "shutdown() was called")
+        if wait and not self._is_stream and threading.current_thread() is not self._caller:
             self._over.wait()
 
     def leave(self) -> None:

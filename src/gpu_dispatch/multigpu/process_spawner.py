@@ -144,7 +144,7 @@ class ProcessSpawner:
         self._stopping = True
         if self._dispatcher is None or not self.running:
             return
-        _stop(self._dispatcher, grace_s)
+        self._dispatcher.shutdown(grace_s, wait=False)
         try:
             self._tasks.put_nowait(None)  # the feeder may be waiting for a file
         except queue.Full:
@@ -251,11 +251,3 @@ def _raised(text: str) -> str:
     after = [line for line in lines[frames[-1] + 1 :] if not line.startswith(" ")] if frames else lines[:1]
     line = (after or lines or ["no reason was given"])[0].strip()
     return re.sub(r"^[\w.]*\.(\w+): ", r"\1: ", line).removeprefix("EngineError: ")
-
-
-def _stop(dispatcher: Dispatcher, grace_s: float) -> None:
-    # The dispatcher's shutdown() finishes what it has taken, which may be a thousand files; Ctrl-C in its own thread
-    # does what is wanted here, but its run is on ours.
-    run = dispatcher._run
-    if run is not None:
-        run._loop.stop(grace_s, "the launcher was told to end")

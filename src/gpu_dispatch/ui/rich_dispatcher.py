@@ -108,8 +108,8 @@ class RichDispatcher:
     def get_stats(self) -> dict[str, Any]:
         return self._dispatcher.get_stats()
 
-    def shutdown(self) -> None:
-        self._dispatcher.shutdown()
+    def shutdown(self, drain_timeout: float | None = None, *, wait: bool = True) -> None:
+        self._dispatcher.shutdown(drain_timeout, wait=wait)
 
     def __getattr__(self, name: str) -> Any:
         """What else a Dispatcher tells about itself, such as ``worker_ids``."""
