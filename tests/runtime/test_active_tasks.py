@@ -82,3 +82,7 @@ def test_a_process_about_to_end_names_those_to_blame_and_nobody_else(seen: Seen)
     in_another_thread(lambda: active.begin([7]))
     active.blame([1, 2])
     assert set(parent.running()) == {1, 2}
+    in_another_thread(lambda: active.begin([8]))
+    active.stop_clocks()
+    active.end([1])
+    assert set(parent.running()) == {1, 2}

@@ -111,7 +111,7 @@ def test_a_poisoned_context_without_batches(tmp_path: Path, word: str, errors: s
     record = run(FragileOneByOne, items, [0, 1], setup=setup)
     record.check(20)
     assert set(record.errors) == errors
-    assert record.stats["retries"] == 1
+    assert record.stats["retries"] == 1, "what was queued behind it is not run in a broken context"
     assert record.stats["restarts"] <= 1 + len(errors)  # the last one may not be needed any more
     if errors:
         assert "illegal memory access" in record.errors[5]

@@ -18,6 +18,7 @@ class ActiveTasks:
         self._thread_of: dict[int, int] = {}
         self._waiting: dict[int, float] = {}  # threads that wait for the parent to read, and since when
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def begin(self, task_ids: Iterable[int]) -> float:
         now, thread = time.monotonic(), threading.get_ident()
@@ -36,10 +37,11 @@ class ActiveTasks:
             self._show()
 
     def blame(self, task_ids: Iterable[int]) -> None:
-        """The process is about to end on account of these: nobody else is to be charged with it."""
-        self._lock.acquire()  # for ever: what other threads do from now on must not be seen
-        now = time.monotonic()
-        self._board.start_many(dict.fromkeys(task_ids, now))
+        """The process is about to end on account of these: nobody else is to be charged with it, whatever other
+        threads do from now on."""
+        with self._lock:
+            self._is_closed = True
+            self._board.start_many(dict.fromkeys(task_ids, time.monotonic()))
 
     def stop_clocks(self) -> None:
         """This thread waits for the parent to read: until ``resume_clocks`` the time of its tasks does not count.
@@ -65,6 +67,8 @@ class ActiveTasks:
             self._show()
 
     def _show(self) -> None:
+        if self._is_closed:
+            return
         if not self._waiting:
             self._board.start_many(self._running)
             return

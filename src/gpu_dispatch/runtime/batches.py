@@ -10,7 +10,6 @@ memory is halved too, and later batches are smaller.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +33,6 @@ from gpu_dispatch.worker import BaseWorker
 
 if TYPE_CHECKING:
     from gpu_dispatch.runtime.outbox import Sender
-
-POISONED_EXIT = 70
-"""Exit code of a worker whose GPU context broke during a batch: the parent then finds the guilty task."""
 
 
 class Fault(NamedTuple):
@@ -80,6 +76,7 @@ class BatchRunner:
         outbox.stop_clocks, outbox.resume_clocks = active.stop_clocks, active.resume_clocks
         self._timer = SoftTimer(task_timeout)
         self._size = _batch_size(plan, task_timeout)
+        self._is_poisoned = False
         self._told_size: tuple[int, int | None, int] | None = None
         self._prepared: PreparedSource | None = None
         self._finishing: Finishing | None = None
@@ -106,7 +103,9 @@ class BatchRunner:
             before_waiting=outbox.flush,
         )
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Until no more tasks will come. False: the GPU context is broken, and whatever would come next would fail too.
+        The batch in which it broke is then left unanswered, and marked as running, for the parent to halve."""
         self._timer.install()
         try:
             while (batch := self._batches.next_batch()) is not None:
@@ -119,11 +118,14 @@ class BatchRunner:
                     self._source.done(len(batch))
                 del batch  # not kept until the next one is full: it may be large
                 self._outbox.flush()
+                if self._is_poisoned:
+                    return False
         finally:
             self._timer.uninstall()
-            if self._finishing is not None:
-                self._finishing.close()
-            self._outbox.flush()
+        if self._finishing is not None:
+            self._finishing.close()
+        self._outbox.flush()
+        return True
 
     # --- running -------------------------------------------------------------------------------------------
 
@@ -159,12 +161,13 @@ class BatchRunner:
             if len(part) == 1:
                 guilty = guilty or fault.is_of_size
                 self._answer_failure(ids[0], fault)
-            elif fault.kind == "poisoned":
-                self._die_poisoned(ids, fault.error)
-            else:
+            elif fault.kind != "poisoned":
                 middle = (len(part) + 1) // 2
                 waiting += (part[middle:], part[:middle])
                 too_much = too_much or (part is tasks and fault.is_of_size)
+            if fault.kind == "poisoned":
+                self._give_up(ids, fault.error)
+                return
             self._active.end(ids)
             if fault.kind == "oom":
                 oom.forget_frames(fault.error)
@@ -252,6 +255,8 @@ class BatchRunner:
         kind = "poisoned" if oom.is_poisoned(error) else "oom" if self._is_oom(error) else "error"
         self._outbox.fail(task_id, self._seconds(started), failure_of(error, kind))
         self._outbox.flush()
+        if kind == "poisoned":
+            self._is_poisoned = True
 
     def _answer_failure(self, task_id: int, fault: Fault) -> None:
         failure = failure_of(fault.error, fault.kind)
@@ -263,12 +268,12 @@ class BatchRunner:
         self._timer.rang = False
         self._outbox.fail(task_id, fault.seconds, failure)
 
-    def _die_poisoned(self, ids: list[int], error: BaseException) -> None:
-        """Nothing works in this process any more. Leave the batch unanswered, for the parent to halve."""
-        print(render(error), file=sys.stderr, flush=True)
-        self._outbox.flush()
-        self._active.blame(ids)
-        os._exit(POISONED_EXIT)
+    def _give_up(self, ids: list[int], error: BaseException) -> None:
+        """Nothing works in this process any more. One task was answered for; several are for the parent to halve."""
+        self._is_poisoned = True
+        if len(ids) > 1:
+            print(render(error), file=sys.stderr, flush=True)
+        self._active.blame(ids if len(ids) > 1 else ())
 
     def _announce(self, ids: list[int]) -> None:
         if self._plan.announce_starts:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from gpu_dispatch.worker import BaseWorker
 
 
+POISONED_EXIT = 70
+"""Exit code of a worker whose GPU context is broken."""
+
+
 def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, results_fd: int) -> None:
     """The whole life of a worker."""
     lifeline.tie_to_parent(lifeline_fd)
@@ -71,7 +75,9 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
         target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
     )
     reader.start()
-    make_runner(boot, worker, mailbox, outbox, board, channel).run()
+    if not make_runner(boot, worker, mailbox, outbox, board, channel).run():
+        _flush_output()
+        os._exit(POISONED_EXIT)  # a cleanup would only hang or fail in a broken context
     try:
         worker.cleanup()
     except BaseException as error:

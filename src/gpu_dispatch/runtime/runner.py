@@ -42,8 +42,9 @@ class TaskRunner:
         self._announce = announce
         self._is_oom = is_oom
 
-    def run(self) -> None:
-        """Run tasks until the parent says that no more will come.
+    def run(self) -> bool:
+        """Run tasks until the parent says that no more will come. False: the GPU context is broken, and whatever
+        would come next would fail too.
 
         Hot: names are looked up once, and the timer's fields are set here rather than through calls.
         """
@@ -51,6 +52,7 @@ class TaskRunner:
         process, start, succeed = worker.process, self._board.start, outbox.succeed
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         limit_s, announce = timer.limit_s, self._announce
+        is_sound = True
         timer.install()
         try:
             while True:
@@ -83,8 +85,12 @@ class TaskRunner:
                     succeed(task_id, ended - started, value)
                 except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
                     ended = monotonic()
-                    outbox.fail(task_id, ended - started, self._failure(error))
+                    failure = self._failure(error)
+                    outbox.fail(task_id, ended - started, failure)
                     timer.rang = False
+                    if failure.kind == "poisoned":
+                        is_sound = False
+                        break
                 if ended >= outbox.quiet_since + FLUSH_S:
                     outbox.flush()
         finally:
@@ -93,6 +99,7 @@ class TaskRunner:
         # marked as running then, to be charged; otherwise it would be given to another worker, and run again.
         outbox.flush()
         self._board.rest()
+        return is_sound
 
     def _wait_for_mail(self) -> bool:
         """Whether there will be any."""
