@@ -164,6 +164,12 @@ class SchedulerMachine(RuleBasedStateMachine):
     def remove_slot(self, number: int) -> None:
         self.tell(told.SlotRemoved(number % len(self.scheduler.slots)))
 
+    @precondition(lambda self: not self.ended)
+    @rule(number=pick, size=st.sampled_from([1, 2, 9]))
+    def learn_sizes(self, number: int, size: int) -> None:
+        self.tell(told.BatchSizeLearnt(number % len(self.scheduler.slots), size))
+        self.tell(told.TasksWeighed(size, size << 22))
+
     # --- time ------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.ended)

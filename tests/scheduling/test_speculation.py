@@ -7,6 +7,7 @@ from scheduler_desk import (
     Desk,
     died,
     failed,
+    given_back,
     input_ended,
     only,
     running,
@@ -37,11 +38,8 @@ def race() -> Desk:
 
 
 def test_the_first_answer_wins_and_the_slower_worker_is_not_waited_for(race: Desk) -> None:
-    assert race.tell(succeeded(2, slot=1)) == [
-        succeed(1, 2),
-        do.KillWorker(0, "another worker was faster, and the run is over"),
-        do.FinishWorker(1),
-    ]
+    killed = do.KillWorker(0, "another worker was faster, and the run is over")
+    assert race.tell(succeeded(2, slot=1)) == [succeed(1, 2), killed, do.FinishWorker(1)]
     assert race.tell(died(2, slot=0)) == []
 
 
@@ -120,6 +118,19 @@ def test_a_stop_ends_both(race: Desk) -> None:
     assert not settled(race.tell(died(2, slot=0)))
     assert settled(race.tell(died(2, slot=1))) == {2: "cancelled"}
     assert race.scheduler.ended
+
+
+def test_after_a_stop_nobody_waits_for_the_slower_copy(race: Desk) -> None:
+    race.tell(stop(drain_until=5.0), at=1.0)
+    actions = race.tell(succeeded(2, slot=1), at=1.1)
+    assert [a.slot for a in only(do.KillWorker, actions)] == [0]
+    assert only(do.FinishWorker, actions) == [do.FinishWorker(1)]
+
+
+def test_a_slower_copy_that_is_given_back_unstarted_leaves_a_worker_like_any_other() -> None:
+    desk = _race_beside_a_long_task()
+    desk.tell(succeeded(3, slot=1), given_back(3, slot=0))
+    assert only(do.FinishWorker, desk.tell(succeeded(4, slot=2))) == [do.FinishWorker(slot) for slot in (0, 1, 2)]
 
 
 def test_nothing_is_copied_while_there_is_other_work_or_unless_asked_for() -> None:

@@ -56,7 +56,7 @@ class Answers:
                 late = (*late, task)
         if late:
             accepted = [task for task in accepted if task not in late]
-            self._forgive(slot, late)
+            slot.forget_told(late)
         if accepted:
             state.unsettled -= len(accepted)
             if self._histories.by_task:
@@ -71,7 +71,7 @@ class Answers:
     def on_failed(self, what: told.TaskFailed) -> None:
         slot, task = self._state.slots[what.slot], (what.task_id,)
         if slot.held.pop(what.task_id, 0) is not None:
-            self._forgive(slot, task)
+            slot.forget_told(task)
         elif self._copies.drop(slot, task):
             self._fates.judge(slot, task, what.kind, what.text, killed_worker=False, type_names=what.type_names)
         if what.kind == "error":
@@ -81,12 +81,6 @@ class Answers:
         if what.kind == "poisoned" and slot.phase is Phase.READY:
             self._lifecycle.kill(slot, Kill.POISONED, f"its GPU context is broken: {what.text[-200:]}")
         self._note_progress(slot)
-
-    def _forgive(self, slot: Slot, late: Sequence[int]) -> None:
-        """Answers for tasks that were settled meanwhile."""
-        slot.told = tuple(task for task in slot.told if task not in late)
-        if not slot.told:
-            slot.lost_race = False
 
     def _note_progress(self, slot: Slot) -> None:
         state, held = self._state, slot.held

@@ -47,7 +47,7 @@ class Ending:
         for slot in state.slots:
             if slot.phase is Phase.WAITING:
                 self._lifecycle.leave(slot, Phase.GONE)
-            elif slot.phase in (Phase.STARTING, Phase.EXITING) or (slot.lost_race and not slot.held):
+            elif slot.phase in (Phase.STARTING, Phase.EXITING):
                 self._lifecycle.kill(slot, Kill.UNNEEDED, "the run was stopped")
             elif slot.phase is Phase.READY:
                 state.alarms.set_deadline(slot, what.drain_until)
@@ -63,10 +63,7 @@ class Ending:
         state.closing = True
         for slot in state.slots:
             if slot.phase is Phase.READY:
-                if slot.lost_race:
-                    self._lifecycle.kill(slot, Kill.UNNEEDED, "another worker was faster, and the run is over")
-                else:
-                    self._feeding.note_room(slot)
+                self._feeding.note_room(slot)
             elif slot.phase is Phase.STARTING:
                 # Its cleanup is owed once its setup is done, but the run does not wait for a long one.
                 state.alarms.set_deadline(slot, min(slot.deadline_at, state.now + state.settings.cleanup_timeout))

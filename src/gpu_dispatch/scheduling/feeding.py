@@ -41,7 +41,7 @@ class Feeding:
         self.loaded: deque[Slot] = deque()
         """Slots that may have unstarted tasks to give back; see moving.py."""
         self.dismissed: list[Slot] = []
-        """Slots that hold nothing and will get nothing: to be finished."""
+        """Slots that hold nothing and will get nothing: to be finished, or killed if they run what nobody needs."""
 
     # --- giving ----------------------------------------------------------------------------------------------
 
@@ -154,11 +154,11 @@ class Feeding:
         """To be called when a slot holds less, or its standing has changed. Hot."""
         if slot.phase is not READY or slot.told or slot.stalled_on is not None:
             room = NO_ROOM
+            if slot.lost_race and self._state.closing:
+                self._dismiss(slot)
         elif slot.leaving or self._state.closing:
             room = NO_ROOM
-            if not slot.held:
-                self.dismissed.append(slot)
-                self._state.attention = True
+            self._dismiss(slot)
         elif not slot.held:
             room = IDLE
         else:
@@ -171,6 +171,11 @@ class Feeding:
             room = HUNGRY if count > 0 else NO_ROOM
         if slot.room is not room:
             self._set_room(slot, room)
+
+    def _dismiss(self, slot: Slot) -> None:
+        if not slot.held:
+            self.dismissed.append(slot)
+            self._state.attention = True
 
     def _set_room(self, slot: Slot, room: Room) -> None:
         before = slot.room

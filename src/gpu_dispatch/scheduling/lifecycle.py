@@ -140,9 +140,13 @@ class Lifecycle:
     def finish_dismissed(self) -> None:
         dismissed, self._feeding.dismissed = self._feeding.dismissed, []
         for slot in dismissed:
-            if slot.phase is not Phase.READY or slot.held or slot.told:
+            if slot.phase is not Phase.READY or slot.held:
                 continue
-            if self._may_leave(slot):
+            if slot.lost_race:
+                self.kill(slot, Kill.UNNEEDED, "another worker was faster, and the run is over")
+            elif slot.told:
+                continue
+            elif self._may_leave(slot):
                 self._finish(slot)
             else:
                 self._feeding.note_room(slot)

@@ -22,7 +22,7 @@ from gpu_dispatch.scheduling.state import State
 
 WORTH_MOVING_S = 0.005
 """Work queued behind a running task that would be done sooner than this is not worth moving."""
-ANSWER_S = 0.020
+ASK_ANOTHER_S = 0.020
 """A worker that holds the interpreter in native code cannot answer a recall. After this long, another one is asked."""
 LOOKED_AT = 16
 """How many slots are compared to find one with a long queue. All of them would cost more with more slots."""
@@ -50,7 +50,7 @@ class Moving:
             if slot is None:
                 return
             self._on_their_way += 1
-            self._ask_again_at = state.now + ANSWER_S
+            self._ask_again_at = state.now + ASK_ANOTHER_S
             slot.recalled_for_idle = True
             behind = len(slot.held) - 1
             self._recall(slot, behind - behind // (feeding.idle_count + 1))
@@ -109,7 +109,7 @@ class Moving:
         asked = slot.recalled or 0
         self._forget_recall(slot)
         returned: Sequence[int] = [task for task in what.task_ids if slot.held.pop(task, 0) is None]
-        slot.told = tuple(task for task in slot.told if task not in what.task_ids)
+        slot.forget_told(what.task_ids)
         if asked:
             slot.barren = len(what.task_ids) < asked
         self._fates.put_back(slot, self._copies.drop(slot, returned))

@@ -133,8 +133,8 @@ class Scheduler:
 
     @property
     def in_flight(self) -> int:
-        """Tasks in slots."""
-        return self._state.unsettled - self._waiting.count
+        """Tasks in slots. (Never negative, also for a thread that asks in the middle of a change.)"""
+        return max(0, self._state.unsettled - self._waiting.count)
 
     @property
     def unsettled(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from math import inf
 
@@ -95,6 +96,12 @@ class Slot:
         self.check_at = NEVER  # when to look at a quiet worker
         self.deadline_at = NEVER  # of the phase: back-off over, or setup, exit, cleanup, drain or death too long
         self.alarm_at = NEVER  # the earliest entry in Alarms
+
+    def forget_told(self, tasks: Sequence[int]) -> None:
+        """The worker is done with these, which were settled before."""
+        if self.told:
+            self.told = tuple(task for task in self.told if task not in tasks)
+            self.lost_race = self.lost_race and bool(self.told)
 
     @property
     def is_cleaning_up(self) -> bool:

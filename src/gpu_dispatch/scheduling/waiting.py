@@ -15,7 +15,7 @@ class WaitingTasks:
     def __init__(self) -> None:
         self.pending = PendingTasks()
         self.elsewhere: list[tuple[int, int]] = []
-        """(task, device): broke that device's context, or was there when it broke. Any other device first."""
+        """(task, device): that device's context broke while the task ran there. Any other device first."""
         self.groups: deque[tuple[int, ...]] = deque()
         """Suspects of a crash, each group to be run as one batch, alone. Changed by ``add_group``, ``take_group``."""
         self._grouped = 0  # tasks in groups; counted, because other threads ask for ``count``
