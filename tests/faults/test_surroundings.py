@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -19,6 +20,10 @@ from recording import run
 from scripts import run_script
 
 from gpu_dispatch import Dispatcher
+from gpu_dispatch.backends import local
+from gpu_dispatch.backends import process as process_module
+from gpu_dispatch.backends.process import WorkerProcess
+from gpu_dispatch.scheduling import lifecycle
 
 SUPPORT = str(Path(__file__).parents[1] / "support")
 
@@ -217,3 +222,53 @@ def test_a_fault_in_every_second_task_over_many_workers_settles_everything() -> 
     record.check(80)
     assert len(record.successes) == 40
     assert record.stats["crashed"] == 20
+
+
+def test_an_iterable_that_comes_back_after_the_run_writes_into_nobodys_file(tmp_path: Path) -> None:
+    """Its thread wakes the loop when it is done; the loop is gone, and another file may have that descriptor now."""
+    release, closed = threading.Event(), threading.Event()
+
+    def items() -> Any:
+        yield 1
+        release.wait(20)
+        closed.set()
+
+    dispatcher = Dispatcher(Echo, [0])
+    dispatcher.run(items(), lambda *_: dispatcher.shutdown())
+    files = [(tmp_path / str(number)).open("wb", buffering=0) for number in range(20)]
+    release.set()
+    assert closed.wait(10)
+    dispatcher.shutdown()
+    while any(thread.name == "gpu-dispatch-feeder" for thread in threading.enumerate()):
+        time.sleep(0.01)
+    for file in files:
+        file.close()
+
+    assert [path.name for path in tmp_path.iterdir() if path.stat().st_size] == []
+
+
+def test_a_process_that_no_signal_can_end_is_left_alone_and_the_run_goes_on(monkeypatch) -> None:
+    """It sits in a driver, in uninterruptible sleep; here, signals to it are lost."""
+    monkeypatch.setattr(lifecycle, "KILL_PATIENCE_S", 0.3)
+    monkeypatch.setattr(local, "UNDEAD_S", 0.3)
+    undead: list[int] = []
+
+    def ignore(process: WorkerProcess, signum: int) -> None:
+        undead.append(process.pid)
+
+    monkeypatch.setattr(WorkerProcess, "signal_tree", ignore)
+    started = time.monotonic()
+    record = run(FaultyWorker, [("process", "hang_gil"), *range(20)], task_timeout=0.3, timeout_grace=0.2)
+    elapsed = time.monotonic() - started
+    for pid in set(undead):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    while any(popen.poll() is None for popen in process_module._undead):
+        time.sleep(0.01)
+    process_module._undead.clear()
+
+    record.check(21)
+    assert set(record.timeouts) == {0}
+    assert len(record.successes) >= 19  # at most those that it had not begun went with it
+    assert elapsed < 6
+    assert "out of service" in {worker["status"] for worker in record.stats["gpu_status"].values()}

@@ -20,6 +20,7 @@ from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGa
 from gpu_dispatch.backends.opening import open_frame, open_large, open_message, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
+from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
 from gpu_dispatch.transport.board import FLUSH
 from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size
@@ -62,10 +63,8 @@ class LocalBackend:
         self._by_fd: dict[int, tuple[int, WorkerProcess]] = {}
         self._poll = select.poll()
         self._events: dict[int, int] = {}  # what is registered, to spare system calls
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-        self._register(self._wake_read, select.POLLIN)
+        self._wake_pipe = WakePipe()
+        self._register(self._wake_pipe.fileno(), select.POLLIN)
         self._main_is_imported = main_is_imported
         self._monitor = monitor
         self._gate = DeviceGate(grants, monitor)
@@ -183,10 +182,7 @@ class LocalBackend:
         return None if process is None else process.pid
 
     def wake(self) -> None:
-        try:
-            os.write(self._wake_write, b"x")
-        except (BlockingIOError, OSError):
-            pass  # full: a wake-up is already waiting. Closed: the run is over
+        self._wake_pipe.wake()
 
     def close(self) -> None:
         if self._closed:
@@ -201,8 +197,7 @@ class LocalBackend:
             process.close()
         self._processes.clear()
         self._by_fd.clear()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        self._wake_pipe.close()
 
     # --- waiting -------------------------------------------------------------------------------------------
 
@@ -221,8 +216,8 @@ class LocalBackend:
         said, self._early = self._early, []
         dead: dict[int, WorkerProcess] = {}
         for fd, events in ready:
-            if fd == self._wake_read:
-                self._swallow_wakes()
+            if fd == self._wake_pipe.fileno():
+                self._wake_pipe.swallow()
                 continue
             slot, process = self._by_fd[fd]
             if fd == process.pidfd:
@@ -312,12 +307,6 @@ class LocalBackend:
         process = self._processes.get(slot)
         if process is not None:
             process.channel.send(message)
-
-    def _swallow_wakes(self) -> None:
-        try:
-            os.read(self._wake_read, 4096)
-        except BlockingIOError:
-            pass
 
     def _register(self, fd: int, events: int) -> None:
         if self._events.get(fd) != events:

@@ -15,6 +15,7 @@ from collections import deque
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.errors import UsageError
 
 TAIL_LINES = 20
@@ -47,8 +48,8 @@ class OutputPump:
             except OSError as error:
                 raise UsageError(f"log_dir {str(log_dir)!r} cannot be used: {error}") from None
         self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = os.pipe()
-        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._wake_pipe = WakePipe()
+        self._selector.register(self._wake_pipe, selectors.EVENT_READ, None)
         self._new: deque[tuple[int, _Source]] = deque()
         self._logs: dict[int, BinaryIO] = {}
         self._closing = threading.Event()
@@ -71,7 +72,7 @@ class OutputPump:
         for name, fd in (("stdout", stdout_fd), ("stderr", stderr_fd)):
             os.set_blocking(fd, False)
             self._new.append((fd, _Source(worker_id, name, lines, log, ended)))
-        self._wake()
+        self._wake_pipe.wake()
         return Tail(lines, ended)
 
     def note(self, worker_id: int, text: str) -> None:
@@ -83,12 +84,8 @@ class OutputPump:
     def close(self, patience_s: float = 1.0) -> None:
         """Pass on what has arrived; a grandchild that keeps a pipe open does not hold us up."""
         self._closing.set()
-        self._wake()
+        self._wake_pipe.wake()
         self._thread.join(patience_s)
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"x")
 
     def _pump(self) -> None:
         try:
@@ -100,7 +97,7 @@ class OutputPump:
                 ready = self._selector.select(0 if closing else None)
                 for key, _ in ready:
                     if key.data is None:
-                        os.read(self._wake_read, 4096)
+                        self._wake_pipe.swallow()
                     else:
                         self._read(key.fd, key.data)
                 if closing and not any(key.data for key, _ in ready):
@@ -110,8 +107,7 @@ class OutputPump:
                 if key.data is not None:
                     self._end(key.fd, key.data)
             self._selector.close()
-            os.close(self._wake_read)
-            os.close(self._wake_write)
+            self._wake_pipe.close()
             for log in self._logs.values():
                 log.close()
 

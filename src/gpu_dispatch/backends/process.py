@@ -107,6 +107,7 @@ class WorkerProcess:
         try:
             code = self._popen.wait(patience_s)
         except subprocess.TimeoutExpired:
+            _undead[:] = [*(popen for popen in _undead if popen.poll() is None), self._popen]
             return f"{self.who} (pid {self.pid}) could not be killed."
         tail = self.tail.text(LAST_WORDS_S)
         return describe_death(self.who, self.pid, code, kill_reason=self.kill_reason, tail=tail)
@@ -123,6 +124,8 @@ class WorkerProcess:
 
 
 _alive: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+_undead: list[subprocess.Popen[bytes]] = []
+"""Processes that SIGKILL did not end; kept so that they can be reaped when a later run looks at them."""
 
 
 def _let_go_after_fork() -> None:
