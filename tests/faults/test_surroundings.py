@@ -272,3 +272,19 @@ def test_a_process_that_no_signal_can_end_is_left_alone_and_the_run_goes_on(monk
     assert len(record.successes) >= 19  # at most those that it had not begun went with it
     assert elapsed < 6
     assert "out of service" in {worker["status"] for worker in record.stats["gpu_status"].values()}
+
+
+def test_a_thousand_signals_a_second_and_threads_that_switch_all_the_time_change_nothing() -> None:
+    """Every system call of the parent is interrupted, and its threads change places between any two steps."""
+    before, interval = signal.signal(signal.SIGALRM, lambda *_: None), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        record = run(FaultyWorker, [*range(3000), ("process", "exit3"), *range(200)], task_timeout=20.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.setswitchinterval(interval)
+
+    record.check(3201)
+    assert set(record.errors) == {3000}
