@@ -220,7 +220,10 @@ class BoardReader:
     def close(self) -> None:
         self._words.release()
         self._instants.release()
-        self._map.close()
+        try:
+            self._map.close()
+        except BufferError:  # another thread is reading it at this very moment; the memory goes when it is done
+            pass
 
 
 def read_records(page: memoryview, most: int | None = None, records: list[Record] | None = None) -> list[Record]:
