@@ -255,8 +255,7 @@ def test_output_that_the_terminal_cannot_show_is_shown_as_well_as_it_can(tmp_pat
     if __name__ == "__main__":
         Dispatcher(Polish, [0]).run([1], lambda *_: None)
     """
-    support = str(Path(__file__).parents[1] / "support")
-    done = run_script(tmp_path, script, env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": support})
+    done = run_script(tmp_path, script, env={"PYTHONIOENCODING": "ascii"})
 
     assert done.returncode == 0
     assert done.stdout == "\\u017c\\xf3\\u0142w\n"

@@ -25,8 +25,6 @@ from gpu_dispatch.backends import process as process_module
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.scheduling import lifecycle
 
-SUPPORT = str(Path(__file__).parents[1] / "support")
-
 REPORT = """
     import os, signal, sys
     from gpu_dispatch import Dispatcher
@@ -68,8 +66,7 @@ PLACES = {
 def test_a_run_works_in(place: str, tmp_path: Path) -> None:
     folder = tmp_path / "a folder with spaces ż"
     folder.mkdir()
-    path = os.pathsep.join(filter(None, (SUPPORT, os.environ.get("PYTHONPATH"))))
-    done = run_script(folder, REPORT.replace("BEFORE", PLACES[place]), env={"PYTHONPATH": path}, timeout_s=30)
+    done = run_script(folder, REPORT.replace("BEFORE", PLACES[place]), timeout_s=30)
 
     report = folder / ("elsewhere/report" if place == "another folder" else "report")
     assert report.exists(), done.stderr
@@ -80,8 +77,7 @@ def test_a_run_works_in(place: str, tmp_path: Path) -> None:
     "flags", [("-X", "dev"), ("-O",), ("-u",), ("-P",) if sys.version_info >= (3, 11) else ("-B",)]
 )
 def test_a_run_works_under_the_interpreters_flags(flags: tuple[str, ...], tmp_path: Path) -> None:
-    path = os.pathsep.join(filter(None, (SUPPORT, os.environ.get("PYTHONPATH"))))
-    done = run_script(tmp_path, REPORT.replace("BEFORE", "pass"), env={"PYTHONPATH": path}, flags=flags)
+    done = run_script(tmp_path, REPORT.replace("BEFORE", "pass"), flags=flags)
 
     assert (tmp_path / "report").read_text() == "52 2 54 0", done.stderr
     assert "ResourceWarning" not in done.stderr
@@ -162,7 +158,6 @@ def test_an_exit_in_a_callback_is_the_exit_of_the_script(tmp_path: Path) -> None
         if __name__ == "__main__":
             Dispatcher(Echo, [0]).run(range(5), lambda *_: sys.exit(9), on_exit=lambda: print("on_exit"))
         """,
-        env={"PYTHONPATH": SUPPORT},
     )
 
     assert (done.returncode, done.stdout) == (9, "on_exit\n"), done.stderr
@@ -186,7 +181,6 @@ def test_a_run_in_a_thread_that_is_abandoned_dies_with_the_script(tmp_path: Path
             running.wait(20)
             print("leaving")
         """,
-        env={"PYTHONPATH": SUPPORT},
     )
 
     assert (done.returncode, done.stdout) == (0, "leaving\n"), done.stderr

@@ -14,8 +14,6 @@ import pytest
 from leaks import MARK_NAME
 from scripts import start_script
 
-SUPPORT = str(Path(__file__).parents[1] / "support")
-
 SCRIPT = """
 import os, subprocess, sys, time, warnings
 from gpu_dispatch import BaseWorker, Dispatcher
@@ -87,8 +85,7 @@ def test_a_child_that_the_parent_forked_does_not_keep_the_workers_alive(tmp_path
 
 
 def start(folder: Path, how: str) -> subprocess.Popen[str]:
-    path = os.pathsep.join(filter(None, (SUPPORT, os.environ.get("PYTHONPATH"))))
-    return start_script(folder, SCRIPT.replace("HOW", how), env={"PYTHONPATH": path})
+    return start_script(folder, SCRIPT.replace("HOW", how))
 
 
 def wait_for(script: subprocess.Popen[str], **lines: int) -> None:

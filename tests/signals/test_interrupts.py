@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -11,8 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 from scripts import run_script, start_script
-
-SUPPORT = str(Path(__file__).parents[1] / "support")
 
 SCRIPT = """
 import signal, sys, threading, time
@@ -49,9 +46,8 @@ def main(items, limit=None, **options):
 
 
 def start(folder: Path, last_lines: str) -> subprocess.Popen[str]:
-    path = os.pathsep.join(filter(None, (SUPPORT, os.environ.get("PYTHONPATH"))))
     script = SCRIPT + '\nif __name__ == "__main__":\n    ' + last_lines + "\n"
-    return start_script(folder, script, env={"PYTHONPATH": path})
+    return start_script(folder, script)
 
 
 def wait_for(script: subprocess.Popen[str], line: str, count: int = 1) -> None:
@@ -241,7 +237,6 @@ def test_in_a_thread_that_is_not_the_main_one_nothing_is_installed_and_the_run_w
             thread.join()
             print(sorted(results), set(handlers) == {before})
         """,
-        env={"PYTHONPATH": SUPPORT},
     )
 
     assert done.stdout == "[0, 1, 2, 3, 4] True\n", done.stderr

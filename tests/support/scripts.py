@@ -8,6 +8,15 @@ import sys
 import textwrap
 from pathlib import Path
 
+SUPPORT = str(Path(__file__).parent)
+
+
+def environment(more: dict[str, str] | None = None) -> dict[str, str]:
+    """This process's, with the workers of the tests importable, and ``more``."""
+    env = {**os.environ, **(more or {})}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (SUPPORT, env.get("PYTHONPATH"))))
+    return env
+
 
 def write_script(folder: Path, text: str, name: str = "script.py") -> Path:
     path = folder / name
@@ -22,7 +31,7 @@ def run_script(
     return subprocess.run(
         [sys.executable, *flags, str(write_script(folder, text))],
         cwd=folder,
-        env={**os.environ, **(env or {})},
+        env=environment(env),
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -35,7 +44,7 @@ def start_script(folder: Path, text: str, *, env: dict[str, str] | None = None) 
     return subprocess.Popen(
         [sys.executable, "-u", str(write_script(folder, text))],
         cwd=folder,
-        env={**os.environ, **(env or {})},
+        env=environment(env),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
