@@ -162,7 +162,8 @@ def with_ray_data(count: int, log: str) -> int:
         import ray
 
         rows = ray.data.range(count, override_num_blocks=max(IO_THREADS, count // 100)).map(load, num_cpus=1)
-        done = rows.map_batches(Model, batch_size=MEMORY, concurrency=1, num_cpus=1)
+        # Different resources, or Ray would fuse the two stages into one that loads and computes in turn.
+        done = rows.map_batches(Model, batch_size=MEMORY, concurrency=1, num_cpus=0.5)
         return sum(1 for _ in done.iter_rows())
 
 
