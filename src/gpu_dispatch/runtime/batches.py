@@ -122,6 +122,8 @@ class BatchRunner:
                     return False
         finally:
             self._timer.uninstall()
+        if self._prepared is not None:
+            self._prepared.close()
         if self._finishing is not None:
             self._finishing.close()
         self._outbox.flush()

@@ -85,8 +85,12 @@ class PreparedSource:
         self._fail = fail
         self._ahead = ahead
         self._ready: deque[Task] = deque()
-        for number in range(threads):
-            threading.Thread(target=self._prepare, name=f"gpu-dispatch-io-{number}", daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._prepare, name=f"gpu-dispatch-io-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def take(self) -> Task | Sealed | None:
         try:
@@ -99,6 +103,11 @@ class PreparedSource:
 
     def wait(self, timeout: float | None) -> None:
         self._mailbox.wait_until(lambda: bool(self._ready) or self._mailbox.sealed_is_next, timeout)
+
+    def close(self) -> None:
+        """When the mailbox is exhausted."""
+        for thread in self._threads:
+            thread.join()
 
     def prepare(self, task_id: int, item: Any) -> Any:
         """In the calling thread."""
