@@ -62,6 +62,7 @@ def assemble(
 ) -> tuple[Run, OutputPump]:
     """A run that is ready to start. Nothing is started, but what workers print has somewhere to go."""
     luggage = travel.pack(worker_cls, arguments.setup_kwargs)
+    batching.begin_run()
     if options.backend == "local":
         ensure_descriptors(len(roster))
     stats = RunStats((), _expected_total(arguments), arguments.task_timeout)
@@ -90,7 +91,7 @@ def assemble(
             roster.worker_ids,
             lambda slot: _boot(slot, roster, luggage, arguments, batching),
             devices.hint_for_setup_error,
-            lambda slot, learnt: batching.learn(roster.grants[slot], learnt),
+            lambda slot, learnt: batching.learn(slot, roster.grants[slot], learnt),
             lambda like: enter(roster.add_like(like)),
             roster.gpu_of if options.workers_per_gpu == "auto" else None,
         )
@@ -150,7 +151,7 @@ def _boot(slot: int, roster: Roster, luggage: travel.Luggage, arguments: RunArgu
         main_name=luggage.main_name,
         worker_cls=luggage.worker_cls,
         setup_kwargs=luggage.setup_kwargs,
-        plan=batching.plan(grant, announce_starts=listens),
+        plan=batching.plan(slot, grant, announce_starts=listens),
     )
 
 

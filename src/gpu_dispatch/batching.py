@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from gpu_dispatch.devices import Grant
@@ -33,6 +34,8 @@ class Batching:
         self._batch_by = _packed("batch_by", options.batch_by)
         self._is_oom = _packed("is_oom", options.is_oom)
         self._learnt: dict[str, BatchSizeLearnt] = {}  # by kind of device
+        self._trying: dict[int, int] = {}  # by slot: a size that has not proven itself yet
+        self._deaths: Counter[tuple[str, int]] = Counter()  # of workers that were trying such a size, by kind and size
 
     @property
     def at_once(self) -> int:
@@ -40,7 +43,12 @@ class Batching:
         size = AUTO_AT_FIRST if self._auto else self._size or 1
         return size + (self._options.io_threads if self._prepares else 0)
 
-    def plan(self, grant: Grant, *, announce_starts: bool) -> RuntimePlan:
+    def begin_run(self) -> None:
+        self._trying.clear()
+
+    def plan(self, slot: int, grant: Grant, *, announce_starts: bool) -> RuntimePlan:
+        """For a worker that is about to be started, in place of one that died if there was one."""
+        self._learn_from_death(slot, grant)
         known = self._learnt.get(_kind(grant))
         size, ceiling = self._size, None
         if self._auto:
@@ -58,7 +66,27 @@ class Batching:
             arena_bytes=arena_bytes(self._workers),
         )
 
-    def learn(self, grant: Grant, learnt: BatchSizeLearnt) -> None:
+    def learn(self, slot: int, grant: Grant, learnt: BatchSizeLearnt) -> None:
+        tries = learnt.at_once - (self._options.io_threads if self._prepares else 0)
+        if tries > learnt.size:
+            self._trying[slot] = tries
+        else:
+            self._trying.pop(slot, None)
+        self._remember(grant, learnt)
+
+    def _learn_from_death(self, slot: int, grant: Grant) -> None:
+        """A size that kills its worker leaves no out-of-memory error: the kernel's killer gives no notice.
+
+        Once may be the fault of an item. Twice makes the size a ceiling, or it would be tried, and kill, for ever.
+        """
+        tried = self._trying.pop(slot, None)
+        if tried is None:
+            return
+        self._deaths[_kind(grant), tried] += 1
+        if self._deaths[_kind(grant), tried] >= 2:
+            self._remember(grant, BatchSizeLearnt(1, tried, tried))
+
+    def _remember(self, grant: Grant, learnt: BatchSizeLearnt) -> None:
         """Workers on like devices learn each by itself: the lowest ceiling counts, and the largest size below it."""
         known = self._learnt.get(_kind(grant), learnt)
         ceiling = min((c for c in (known.ceiling, learnt.ceiling) if c is not None), default=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_workers import CrashingDevice, SlowDevice, SmallDevice, calls, diary
+from batch_workers import CrashingDevice, KilledForMemory, SlowDevice, SmallDevice, calls, diary
 from recording import Record, run
 
 from gpu_dispatch import Dispatcher
@@ -114,3 +114,15 @@ def test_two_workers_share_a_run_on_small_devices(tmp_path: Path, size: int | st
     record.check(4000)
     assert not record.errors
     assert set(record.workers.values()) == {0, 1}
+
+
+def test_a_size_for_which_the_kernel_kills_the_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
+    """Nobody is guilty, and no exception says that memory ran out."""
+    log = tmp_path / "log"
+    record = run(KilledForMemory, range(3000), [0], setup={"log": str(log), "memory": 20}, batch_size="auto")
+    record.check(3000)
+    assert not record.errors
+    assert record.stats["restarts"] <= 8
+    last = [len(call) for call in calls(log)][-40:]
+    assert max(last) <= 20
+    assert sum(last) / len(last) > 10
