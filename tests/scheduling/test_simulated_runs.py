@@ -5,6 +5,7 @@ To look at a seed that failed: ``chaotic_run(seed).run()``.
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -14,7 +15,7 @@ from gpu_dispatch.options import RetryPolicy
 from gpu_dispatch.scheduling import SchedulerSettings
 from gpu_dispatch.testing.simulation import Execution, Faults, Simulation
 
-SEEDS = 2_000
+SEEDS = int(os.environ.get("SIMULATED_RUNS", "2000"))  # a million of them, for a night
 CHUNKS = 10
 
 

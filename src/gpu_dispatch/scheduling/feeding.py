@@ -144,8 +144,9 @@ class Feeding:
             state, limit = self._state, slot.window
             if limit > self._most_by_weight:
                 limit = max(self._most_by_weight, LEAST * batch_size)
-            share = -(-state.unsettled // (2 * state.in_service if state.input_ended else state.in_service))
-            if share < limit:
+            sharers = 2 * state.in_service if state.input_ended else state.in_service
+            if state.unsettled < limit * sharers:
+                share = -(-state.unsettled // sharers)
                 limit = share if share > batch_size else batch_size
         # What is missing to a full batch is always welcome: the worker may be waiting for just that.
         return 0 if held >= batch_size and 2 * held > limit else limit - held
