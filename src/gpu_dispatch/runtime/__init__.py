@@ -6,6 +6,8 @@
                          └──► Outbox ◄────┘ (flush on recall)
                                board + channel ────► parent
 
+A worker with batches, or with I/O beside its model, has a BatchRunner in place of the TaskRunner; see batches.py.
+
 The main thread runs user code, so that signals (the soft timeout) reach it. The reader thread only moves tasks in
 and out of the mailbox: it can give back tasks that have not begun while user code is busy.
 

@@ -15,6 +15,7 @@ GAIN = 1.10
 SAMPLES = 4
 """Full batches at a size before it is judged, by their median: the first at a new size is often slow."""
 LARGEST = 1024
+"""Beyond it a batch gains little, and costs much when one of its tasks fails."""
 CLOSE_ENOUGH = 0.1
 """Stop closing in on the ceiling when the gap is this part of it: an OOM costs more than the last tenth gains."""
 PATIENCE = 20
