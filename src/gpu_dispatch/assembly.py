@@ -104,6 +104,7 @@ def scheduler_settings(
 ) -> SchedulerSettings:
     return SchedulerSettings(
         slots=len(roster),
+        devices=tuple(roster.gpu_of),
         retry=options.retry_policy,
         max_restarts=options.max_restarts,
         max_crashes=options.max_crashes,

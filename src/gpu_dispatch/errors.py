@@ -88,7 +88,8 @@ class ErrorReport(str):
 
     kind: str
     """``"error"`` (user code raised), ``"crash"`` (the worker died), ``"timeout"``, ``"transport"`` (would not
-    pickle or unpickle), ``"lost"`` (no worker was left) or ``"cancelled"``."""
+    pickle or unpickle), ``"oom"``, ``"poisoned"`` (the GPU's context broke), ``"lost"`` (no worker was left) or
+    ``"cancelled"``."""
     attempt: int
     exception: BaseException | None
     details: dict[str, Any]

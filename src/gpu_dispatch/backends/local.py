@@ -256,7 +256,7 @@ class LocalBackend:
             for kind, body in frames:
                 self._open(slot, process, kind, body, said)
         except (BrokenFrame, struct.error):  # user code wrote into our channel, or over our memory
-            process.kill_at_reason = "it sent something that no worker says"
+            process.kill_at_reason = "its channel carried something that no worker says"
             return False
         return is_open
 

@@ -229,7 +229,7 @@ class Loop:
     def _add_worker(self, like: int) -> None:
         """One more worker on the GPU of the slot ``like``."""
         self._add_slot(like)
-        self._tell(told.SlotAdded())
+        self._tell(told.SlotAdded(self._scheduler.slots[like].device))
 
     def _remove_worker(self, slot: int) -> None:
         self._tell(told.SlotRemoved(slot))
@@ -352,6 +352,8 @@ class Loop:
         self._log.died(slot, said.cause, cleaning_up=self._scheduler.slots[slot].is_cleaning_up)
         self._starts.forget(said.suspects)
         self._tell(told.WorkerDied(slot, said.cause, said.suspects))
+        if not self._scheduler.slots[slot].in_service:
+            self._log.stays_dead(slot, by_us=self._stopping)
 
     # --- asked by the scheduler ----------------------------------------------------------------------------
 

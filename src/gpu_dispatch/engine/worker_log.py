@@ -63,6 +63,11 @@ class WorkerLog:
             worker.error = cause
         self._event("worker_died", slot, detail=cause)
 
+    def stays_dead(self, slot: int, *, by_us: bool) -> None:
+        """Nothing is left for it to do, so it is not started again."""
+        if slot not in self._retired and slot not in self._cleanup_failed:
+            self._status(slot, "finished" if by_us else "error")
+
     def retired(self, action: do.RetireSlot) -> None:
         self._retired[action.slot] = (action.text, action.in_setup)
         self._stats.workers[action.slot].error = action.text
