@@ -66,7 +66,7 @@ IN_A_TASK = [
     crash("process", "sigterm", "SIGTERM"),
     crash("process", "sigkill", "SIGKILL"),
     crash("process", "close_channel"),
-    crash("process", "garbage", "channel"),
+    crash("process", "garbage", "something that no worker says"),
     timeout("process", "sigstop"),
     timeout("process", "hang"),
     timeout("process", "sleep"),

@@ -1,6 +1,6 @@
 """How many tasks a slot may hold, and how many go into one frame.
 
-Too few and the worker idles while a message travels (some 0.2 ms); too many and tasks wait behind a slow one
+Too few and the worker idles while a message travels (some 0.3 ms); too many and tasks wait behind a slow one
 while other GPUs idle. So the window follows measured durations: about 4 ms of work per frame, two frames per slot
 (one being worked on, one waiting), never fewer than two tasks.
 """

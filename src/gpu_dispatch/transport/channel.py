@@ -16,6 +16,9 @@ RECEIVE_ROUNDS = 16
 """At most this many calls before the other workers get their turn."""
 
 
+NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+"""Scripts that want to end with their reader set SIGPIPE to its default; a worker that just died must not end them."""
+
 def channel_pair() -> tuple[socket.socket, socket.socket]:
     """(parent's end, worker's end)."""
     parent, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -56,7 +59,7 @@ class Channel:
         while backlog and not self.closed:
             part = backlog[0]
             try:
-                written = self._socket.send(part)
+                written = self._socket.send(part, NO_SIGNAL)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
