@@ -14,10 +14,9 @@ from gpu_dispatch.transport.pickling import dumps
 
 RECEIVE_ROUNDS = 16
 """At most this many calls before the other workers get their turn."""
-
-
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 """Scripts that want to end with their reader set SIGPIPE to its default; a worker that just died must not end them."""
+
 
 def channel_pair() -> tuple[socket.socket, socket.socket]:
     """(parent's end, worker's end)."""
