@@ -113,6 +113,8 @@ class Residue:
 def _describe(process: psutil.Process) -> str:
     try:
         return f"{process.pid} ({process.status()}): {' '.join(process.cmdline())[:200]}"
+    except psutil.ZombieProcess:
+        return f"{process.pid}, a zombie that nobody has reaped"
     except psutil.NoSuchProcess:
         return f"{process.pid} (just gone)"
 
