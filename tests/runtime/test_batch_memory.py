@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +85,28 @@ def test_what_was_learnt_is_used_by_the_next_run_of_the_same_dispatcher(tmp_path
 
 def test_what_was_learnt_is_used_by_a_worker_that_is_restarted(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    items: list[Any] = list(range(6000))
-    items[3000] = "exit3"  # not a number of items: needs no memory, and ends the process
-    record = run(CrashingDevice, items, [0], setup={"log": str(log), "memory": 48}, batch_size="auto")
-    record.check(6000)
-    assert set(record.errors) == {3000}
+
+    def items() -> Iterator[Any]:
+        """One that ends the process, when a ceiling has been learnt and some time has passed; then as many again."""
+        count, learnt_at = 0, None
+        while learnt_at is None or count < learnt_at + 2000:
+            if learnt_at is None and count % 100 == 0 and ooms(log):
+                learnt_at = count
+            yield count
+            count += 1
+        yield "exit3"  # not a number of items: it needs no memory
+        yield from range(4000)
+
+    record = run(CrashingDevice, items(), [0], setup={"log": str(log), "memory": 48}, batch_size="auto")
+    assert len(record.errors) == 1
     lines = diary(log)
     restarts = [number for number, words in enumerate(lines) if words[0] == "setup"]
     assert len(restarts) > 1
-    after = lines[restarts[-1] :]
-    assert [words for words in after if words[0] == "oom"] == []
-    assert any(len(words) > 24 for words in after if words[0] == "call")
+    before, after = lines[: restarts[1]], lines[restarts[1] :]
+    failed = [int(words[1]) for words in before if words[0] == "oom"]
+    assert failed
+    assert all(len(words) - 1 < min(failed) for words in after if words[0] == "call"), "a size that failed, again"
+    assert any(len(words) > 24 for words in after if words[0] == "call"), "it begins where the first one was"
 
 
 def test_a_batch_that_is_only_too_slow_costs_no_task_and_is_made_smaller(tmp_path: Path) -> None:
