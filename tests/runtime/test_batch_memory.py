@@ -79,7 +79,7 @@ def test_what_was_learnt_is_used_by_the_next_run_of_the_same_dispatcher(tmp_path
     for log in (first, second):
         dispatcher.run(range(4000), lambda *_: None, log=str(log), memory=48)
     assert ooms(first)
-    assert ooms(second) == []
+    assert all(size < min(ooms(first)) for size in ooms(second)), "a size that failed, again"
     assert len(calls(second)[3]) >= 24, "it begins where the first ended"
 
 
