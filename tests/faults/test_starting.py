@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_workers import FaultyWorker
 from plain_workers import Echo
 from recording import Record, run
 
@@ -83,3 +85,43 @@ def test_a_log_folder_that_cannot_be_made_is_refused_before_anything_starts(tmp_
     assert dispatcher.get_stats()["state"] == "new"
     (tmp_path / "file").unlink()
     assert dispatcher.run([1], lambda *_: None)["completed"] == 1  # and the dispatcher can still be used
+
+
+@pytest.mark.parametrize(("death", "named"), [("os._exit(3)", "code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")])
+def test_a_worker_that_dies_before_its_first_line_of_ours_is_a_failed_setup(
+    tmp_path: Path, death: str, named: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import os\n{death}\n")
+    record = Record()
+    with pytest.raises(AllWorkersFailed, match=named):
+        run(Echo, [1], record=record, env={"PYTHONPATH": str(tmp_path)})
+
+    assert len(record.setup_failures) == 2
+    assert record.exits == 1
+
+
+def test_an_interpreter_that_is_not_there_is_a_failed_setup_that_says_why(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with pytest.raises(AllWorkersFailed, match="no-python"):
+        run(Echo, [1])
+
+
+@pytest.mark.parametrize("executable", ["", None])
+def test_a_program_that_embeds_python_is_told_what_is_missing(monkeypatch, executable: Any) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    with pytest.raises(AllWorkersFailed, match=r"sys\.executable"):
+        run(Echo, [1])
+
+
+def test_when_a_worker_cannot_be_started_again_the_others_do_its_work(limits: Any) -> None:
+    def items() -> Iterator[Any]:
+        yield from range(10)
+        limits(open_descriptors())  # from now on next to nothing can be opened
+        yield ("process", "exit3")
+        yield from range(10)
+
+    record = run(FaultyWorker, items(), max_restarts=2)
+
+    record.check(21)
+    assert set(record.errors) == {10}
+    assert any("could not be started" in (w["error"] or "") for w in record.stats["gpu_status"].values())

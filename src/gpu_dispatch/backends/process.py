@@ -148,5 +148,7 @@ def _pipe(of_reader: contextlib.ExitStack, of_writer: contextlib.ExitStack) -> t
 
 
 def _command(fds: tuple[int, ...]) -> list[str]:
+    if not sys.executable:
+        raise OSError("sys.executable is not set: a program that embeds Python must say where the interpreter is")
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     return [sys.executable, *flags, "-c", _STUB.format(root=_PACKAGE_ROOT, fds=",".join(map(str, fds)))]
