@@ -63,7 +63,7 @@ IN_A_TASK = [
     crash("process", "exit3", "code 3"),
     crash("process", "segfault", "SIGSEGV", "Segmentation fault"),
     crash("process", "abort", "SIGABRT"),
-    crash("process", "sigterm", "SIGTERM"),
+    crash("process", "sighup", "SIGHUP"),
     crash("process", "sigkill", "SIGKILL"),
     crash("process", "close_channel"),
     crash("process", "garbage", "something that no worker says"),
@@ -222,7 +222,7 @@ def test_a_fault_in_the_import_of_the_users_module_is_a_failed_setup(
         assert needle in record.setup_failures[0][1]
 
 
-@pytest.mark.parametrize("fault", ["exit0", "exit3", "segfault", "sigkill", "sigterm", "garbage"])
+@pytest.mark.parametrize("fault", ["exit0", "exit3", "segfault", "sigkill", "sighup", "garbage"])
 def test_the_death_of_an_idle_worker_costs_nothing_but_a_restart(fault: str, tmp_path) -> None:
     def with_a_pause():
         yield from range(6)

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from busy_workers import LeavesThingsBehind, UsesPools
+from busy_workers import EndsChildren, LeavesThingsBehind, UsesPools
 from faulty_workers import FaultyWorker
 from plain_workers import Echo, Sleeper
 from recording import run
@@ -282,3 +282,10 @@ def test_a_thousand_signals_a_second_and_threads_that_switch_all_the_time_change
 
     record.check(3201)
     assert set(record.errors) == {3000}
+
+
+def test_what_a_worker_starts_can_still_be_ended_by_a_sigterm() -> None:
+    record = run(EndsChildren, ["program", "fork"], gpu_ids=[0], task_timeout=10.0)
+
+    record.check(2)
+    assert record.successes == {0: -signal.SIGTERM, 1: -signal.SIGTERM}

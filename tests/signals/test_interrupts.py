@@ -242,16 +242,20 @@ def test_in_a_thread_that_is_not_the_main_one_nothing_is_installed_and_the_run_w
     assert done.stdout == "[0, 1, 2, 3, 4] True\n", done.stderr
 
 
-def test_workers_do_not_hear_the_interrupt_of_the_terminal(tmp_path: Path) -> None:
-    """Ctrl-C goes to the whole foreground group; a worker that died of it would lose the task that may finish."""
-    script = start(tmp_path, "main([0.6, 0.6], drain_timeout=5)")
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupt_that_is_sent_to_every_process_of_the_job_lets_running_tasks_finish(
+    tmp_path: Path, signum: int
+) -> None:
+    """A terminal sends Ctrl-C to the whole group; Slurm and systemd send SIGTERM to every process of a job."""
+    script = start(tmp_path, "main([0.6] * 10, drain_timeout=5)")
     wait_for(script, "started", 2)
     for process in psutil.Process(script.pid).children(recursive=True):
-        process.send_signal(signal.SIGINT)
-    script.send_signal(signal.SIGINT)
+        process.send_signal(signum)
+    script.send_signal(signum)
     _, out, _, _ = end(script)
 
-    assert "completed 2" in out
+    assert "completed 2 cancelled 8" in out
+    assert out.count("cleaned up") == 2
 
 
 def test_the_interrupt_of_a_stream_drains_and_is_raised_in_the_loop(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import threading
 import time
 from typing import Any
@@ -44,3 +45,23 @@ class LeavesThingsBehind(BaseWorker):
 
     def process(self, item: Any) -> Any:
         return item
+
+
+class EndsChildren(BaseWorker):
+    """Starts a child, as a program or by fork, and ends it with SIGTERM."""
+
+    def setup(self, gpu_id: int, seed: int) -> None: ...
+
+    def process(self, how: str) -> int:
+        if how == "program":
+            import subprocess
+
+            with subprocess.Popen(["sleep", "60"]) as child:
+                child.terminate()
+                return child.wait()
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+        os.kill(pid, signal.SIGTERM)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

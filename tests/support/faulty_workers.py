@@ -119,7 +119,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "exit3": lambda: os._exit(3),
     "segfault": lambda: ctypes.memset(8, 0, 1) and None,
     "abort": lambda: os.abort(),
-    "sigterm": lambda: os.kill(os.getpid(), signal.SIGTERM),
+    "sighup": lambda: os.kill(os.getpid(), signal.SIGHUP),
     "sigkill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "sigstop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "hang": _hang_in_python,

@@ -50,8 +50,7 @@ POISONED_EXIT = 70
 def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, results_fd: int) -> None:
     """The whole life of a worker."""
     lifeline.tie_to_parent(lifeline_fd)
-    # Ctrl-C reaches the parent, which decides what becomes of us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _leave_interrupts_to_the_parent()
     _prepare_output()
     channel = WorkerChannel(channel_fd)
     board = Board(board_fd)
@@ -84,6 +83,28 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
         channel.send(CleanupRaised(_text_of(error)))
     _flush_output()
     channel.send(Finished())
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Ctrl-C, and the SIGTERM that Slurm and systemd send to every process of a job, reach the parent as well, and it
+    decides what becomes of us. A handler, because programs that we start would inherit that a signal is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    # Pools end their forked children by SIGTERM, perhaps at once: it waits until the child is ready to die of it.
+    os.register_at_fork(before=_hold_sigterm, after_in_parent=_release_sigterm, after_in_child=_obey_sigterm)
+
+
+def _hold_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+
+def _release_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+
+
+def _obey_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _release_sigterm()
 
 
 def _set_up(boot: Boot) -> tuple[BaseWorker, float]:
