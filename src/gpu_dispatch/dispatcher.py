@@ -269,6 +269,10 @@ class Dispatcher:
 
         With ``drain_timeout``, as after Ctrl-C: what has not begun is cancelled, what runs has so many seconds.
         """
+        from gpu_dispatch.options import check_seconds
+
+        if drain_timeout is not None:
+            check_seconds("drain_timeout", drain_timeout, zero=True)
         run = self._run
         if run is not None and not run.over:
             run.shutdown(drain_timeout, wait=wait)

@@ -34,8 +34,8 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         _whole("retries", self.retries, least=0)
-        _seconds("backoff_s", self.backoff_s, zero=True)
-        _seconds("max_backoff_s", self.max_backoff_s, zero=True)
+        check_seconds("backoff_s", self.backoff_s, zero=True)
+        check_seconds("max_backoff_s", self.max_backoff_s, zero=True)
         unknown = set(self.on) - {"error", "timeout", "crash"}
         if unknown:
             raise UsageError(f"RetryPolicy(on=...) knows 'error', 'timeout' and 'crash', not {sorted(unknown)}")
@@ -110,11 +110,11 @@ class Options:
             _whole("retries", self.retries, least=0)
         _whole("max_restarts", self.max_restarts, least=0)
         _whole("max_crashes", self.max_crashes, least=1)
-        _seconds("timeout_grace", self.timeout_grace, zero=True)
+        check_seconds("timeout_grace", self.timeout_grace, zero=True)
         if self.setup_timeout is not None:
-            _seconds("setup_timeout", self.setup_timeout)
-        _seconds("drain_timeout", self.drain_timeout, zero=True)
-        _seconds("cleanup_timeout", self.cleanup_timeout)
+            check_seconds("setup_timeout", self.setup_timeout)
+        check_seconds("drain_timeout", self.drain_timeout, zero=True)
+        check_seconds("cleanup_timeout", self.cleanup_timeout)
         for name in ("suppress_worker_output", "isolate"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -131,7 +131,7 @@ class Options:
         _whole("gpus_per_worker", self.gpus_per_worker, least=1)
         if self.batch_size is not None and self.batch_size != "auto":
             _whole("batch_size", self.batch_size, least=1)
-        _seconds("batch_wait", self.batch_wait, zero=True)
+        check_seconds("batch_wait", self.batch_wait, zero=True)
         _whole("io_threads", self.io_threads, least=1)
         if self.is_oom is not None and not callable(self.is_oom):
             raise UsageError(f"is_oom must be a function of an exception, got {self.is_oom!r}")
@@ -189,7 +189,7 @@ class RunArguments:
         if isinstance(self.base_seed, bool) or not isinstance(self.base_seed, int):
             raise UsageError(f"base_seed must be an int, got {self.base_seed!r}")
         if self.task_timeout is not None:
-            _seconds("task_timeout", self.task_timeout)
+            check_seconds("task_timeout", self.task_timeout)
         if self.total_tasks is not None:
             _whole("total_tasks", self.total_tasks, least=0)
 
@@ -209,7 +209,7 @@ def _whole(name: str, value: object, *, least: int) -> None:
         raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def _seconds(name: str, value: object, *, zero: bool = False) -> None:
+def check_seconds(name: str, value: object, *, zero: bool = False) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or math.isinf(value):
         raise UsageError(f"{name} must be a finite number of seconds, got {value!r}")
     if value < 0 or (value == 0 and not zero):

@@ -335,3 +335,56 @@ def test_shutdown_with_a_drain_timeout_cancels_what_has_not_begun() -> None:
     assert set(words) == {"success", "cancelled"}
     assert stats["total"] == len(words) == stats["completed"] + stats["cancelled"]
     assert stats["completed"] <= 6  # what ran, and what had been sent to be run next
+
+
+def test_shutdown_with_a_drain_cancels_what_has_not_begun_and_lets_the_rest_finish() -> None:
+    record = Record()
+    dispatcher = Dispatcher(Sleeper, [0, 1], queue_size=20)
+    timer = threading.Timer(1.0, dispatcher.shutdown, kwargs={"drain_timeout": 5.0})
+    timer.start()
+    dispatcher.run([1.2] * 20, **record.callbacks())
+    timer.join()
+    record.stats = dispatcher.get_stats()
+
+    record.check(20)
+    assert len(record.successes) == 2
+    assert record.stats["cancelled"] == 18
+    assert all(error.startswith("Cancelled:") for error in record.errors.values())
+    assert record.stats["state"] == "finished"
+
+
+def test_shutdown_in_a_hurry_after_a_patient_one_kills() -> None:
+    record = Record()
+    dispatcher = Dispatcher(Sleeper, [0, 1], queue_size=4)
+
+    def stop() -> None:
+        dispatcher.shutdown(wait=False)
+        time.sleep(0.2)
+        dispatcher.shutdown(drain_timeout=0.0)
+
+    timer = threading.Timer(0.8, stop)
+    timer.start()
+    started = time.monotonic()
+    dispatcher.run([60.0] * 10, **record.callbacks())
+    elapsed = time.monotonic() - started
+    timer.join()
+    record.stats = dispatcher.get_stats()
+
+    record.check(record.stats["total"])
+    assert not record.successes
+    assert elapsed < 4
+
+
+@pytest.mark.parametrize("drain", [-1, "soon", float("nan")])
+def test_shutdown_refuses_a_drain_that_makes_no_sense(drain: Any) -> None:
+    dispatcher = Dispatcher(Echo, [0])
+    refused: list[Exception] = []
+
+    def on_success(*_: Any) -> None:
+        try:
+            dispatcher.shutdown(drain_timeout=drain)
+        except ValueError as error:
+            refused.append(error)
+
+    dispatcher.run([1], on_success)
+    assert "drain_timeout" in str(refused[0])
