@@ -15,14 +15,15 @@ SCRIPT = """
 import signal, sys, threading, time
 from gpu_dispatch import Dispatcher
 from plain_workers import Sleeper
-from faulty_workers import FAULTS, FaultyWorker
 
 class Told(Sleeper):
-    def process(self, item):
-        return super().process(item)
-
     def cleanup(self):
         print("cleaned up", flush=True)
+
+class SetsUpForEver(Sleeper):
+    def setup(self, gpu_id, seed):
+        print("setting up", flush=True)
+        time.sleep(60)
 
 def on_exit():
     print("on_exit", flush=True)
@@ -156,11 +157,9 @@ def test_a_storm_of_interrupts_ends_the_run_once(tmp_path: Path) -> None:
 def test_an_interrupt_during_setup(tmp_path: Path) -> None:
     script = start(
         tmp_path,
-        "print('begun', flush=True); "
-        "Dispatcher(FaultyWorker, [0, 1]).run([1], print, on_exit=on_exit, setup_fault='sleep')",
+        "Dispatcher(SetsUpForEver, [0, 1]).run([1], print, on_exit=on_exit)",
     )
-    wait_for(script, "begun")
-    time.sleep(0.8)
+    wait_for(script, "setting up")
     script.send_signal(signal.SIGINT)
     returncode, out, _, took = end(script)
 
