@@ -40,9 +40,9 @@ def run_script(
 
 
 def start_script(folder: Path, text: str, *, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start it and do not wait; its output comes unbuffered."""
+    """Start it and do not wait. Let it print with ``flush=True``: unbuffered, lines of two threads would mix."""
     return subprocess.Popen(
-        [sys.executable, "-u", str(write_script(folder, text))],
+        [sys.executable, str(write_script(folder, text))],
         cwd=folder,
         env=environment(env),
         stdout=subprocess.PIPE,
