@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_dispatch.transport.board import VALUE, Board, BoardReader, create_board_file
+from gpu_dispatch.transport.board import Board, BoardReader, create_board_file
+from gpu_dispatch.transport.rows import VALUE
 
 
 @pytest.fixture
@@ -53,11 +54,13 @@ def test_lists_of_tasks_follow_each_other_and_end_in_rest(fd: int) -> None:
     assert reader.running() == {}
 
 
-def test_a_record_that_was_not_finished_is_not_read(fd: int) -> None:
+def test_a_row_that_was_not_finished_is_not_read(fd: int) -> None:
     board, reader = Board(fd), BoardReader(fd)
     board.add(1, 0.5, VALUE, b"whole")
 
     with pytest.raises(TypeError):
-        board.add(2, 0.5, VALUE, [None] * 5)  # fails after its header was written
+        board.add(2, 0.5, VALUE, [None] * 5)  # fails half-way
 
-    assert [record[0] for record in reader.last_records()] == [1]
+    rows = reader.last_rows()
+    assert rows is not None
+    assert rows.ids == [1]

@@ -16,6 +16,7 @@ from recording import Record, run
 from gpu_dispatch.engine import notices as note
 from gpu_dispatch.engine.run import Run
 from gpu_dispatch.transport.frames import FrameKind, header
+from gpu_dispatch.transport.rows import HEAD, INT, ROW, VALUE
 from gpu_dispatch.wire import GivenBack, LargeResult, Ready
 
 
@@ -42,15 +43,18 @@ LIES: dict[str, bytes] = {
     "a number": message(7),
     "a dict": message({"task_id": 1}),
     "a class that is not there": framed(FrameKind.MESSAGE, b"cno_such_module\nThing\n."),
-    "records of noise": framed(FrameKind.RECORDS, struct.pack("<Q", 0) + b"\xff" * 40),
-    "records without a number": framed(FrameKind.RECORDS, b"abc"),
-    "atoms of noise": framed(FrameKind.ATOMS, struct.pack("<Q", 0) + b"\xff" * 40),
-    "atoms of something else": framed(FrameKind.ATOMS, struct.pack("<Q", 0) + pickle.dumps("text")),
-    "lists of unequal length": framed(FrameKind.ATOMS, struct.pack("<Q", 0) + pickle.dumps(([1, 2], [0.0], [3]))),
+    "results of noise": framed(FrameKind.RESULTS, b"\xff" * 80),
+    "results without a head": framed(FrameKind.RESULTS, b"abc"),
+    "no results": framed(FrameKind.RESULTS, HEAD.pack(0, 0)),
+    "fewer results than announced": framed(FrameKind.RESULTS, HEAD.pack(0, 3) + ROW.pack(1, 0.0, 3) + bytes((INT,))),
+    "a result of no kind": framed(FrameKind.RESULTS, HEAD.pack(0, 1) + ROW.pack(1, 0.0, 3) + b"\x63"),
+    "a result whose data is not there": framed(
+        FrameKind.RESULTS, HEAD.pack(0, 1) + ROW.pack(1, 0.0, 1 << 40) + bytes((VALUE,)) + b"abc"
+    ),
     "ready once more": message(Ready(0.0, 1)),
     "tasks given back that it never had": message(GivenBack((100_000, -5))),
     "a result of a task that it never had": framed(
-        FrameKind.ATOMS, struct.pack("<Q", 1 << 40) + pickle.dumps(([100_000], [0.0], [3]))
+        FrameKind.RESULTS, HEAD.pack(1 << 40, 1) + ROW.pack(100_000, 0.0, 3) + bytes((INT,))
     ),
     "a large result that is nowhere": message(LargeResult(100_000, 0.0, None)),  # type: ignore[arg-type]
 }

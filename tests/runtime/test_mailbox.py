@@ -14,10 +14,10 @@ import pytest
 
 from gpu_dispatch.runtime.batch_size import FixedBatchSize
 from gpu_dispatch.runtime.collecting import Collector
-from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
+from gpu_dispatch.runtime.mailbox import Mailbox, Sealed
 from gpu_dispatch.runtime.sources import Task
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter, create_arena_file
-from gpu_dispatch.transport.codec import Packer
+from gpu_dispatch.transport.codec import Large, Packer, pack_atoms
 from gpu_dispatch.wire import RunTasks
 
 
@@ -112,8 +112,18 @@ def test_items_in_their_pickles_are_opened_by_whoever_runs_them(arena: Any, mail
     mailbox.deliver(RunTasks((1,), ("each", [Packer(writer).pack(numpy.ones(100_000))])))
     task_id, item = mailbox.take()  # type: ignore[misc]
     assert task_id == 1
-    assert type(item) is Encoded
-    assert item.open().sum() == 100_000
+    assert type(item) is Large
+    assert mailbox.open(item).sum() == 100_000
+
+
+@pytest.mark.parametrize("item", [7, "text", b"bytes", None, {"a": [1]}])
+def test_an_item_is_opened_to_what_was_sent(arena: Any, mailbox: Mailbox, item: Any) -> None:
+    writer, _ = arena
+    atoms = pack_atoms([item])
+    payload = ("each", [Packer(writer).pack(item)]) if atoms is None else ("atoms", atoms)
+    mailbox.deliver(RunTasks((1,), payload))
+    _, taken = mailbox.take()  # type: ignore[misc]
+    assert mailbox.open(taken) == item
 
 
 def _eventually(true: Any) -> None:

@@ -149,15 +149,13 @@ def write_to_the_channel(data: bytes) -> None:
 def commit_while_writing(fault: str, *, through_the_channel: bool) -> None:
     """Let the next write to the parent get half-way, then commit the fault."""
 
-    def half_a_write(fd: int, data: Any) -> int:
-        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
-            return write(fd, data)
-        write(fd, memoryview(data)[: len(data) // 2])
+    def half_a_write(fd: int, parts: Any) -> int:
+        data = b"".join(parts)
+        os.write(fd, data[: len(data) // 2])
         FAULTS[fault]()
         raise AssertionError("the fault was survived")
 
-    write = os.write
-    os.write = half_a_write
+    os.writev = half_a_write
     if through_the_channel:
         ArenaWriter.place = lambda self, buffer: None  # type: ignore[method-assign]  # as when it is full
 

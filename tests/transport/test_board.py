@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_dispatch.backends.opening import open_frame, open_records
+from gpu_dispatch.backends.contract import TasksAnswered
+from gpu_dispatch.backends.opening import open_last_rows, open_rows
 from gpu_dispatch.transport.board import (
     COUNT,
-    FAILURE,
-    FLUSH,
+    DATA_BYTES,
+    MOST_ROWS,
     MOST_RUNNING,
-    PAGE_AT,
-    PAGE_BYTES,
-    RECORD,
+    ROWS_AT,
     RUNNING,
-    VALUE,
+    TAGS_AT,
     Board,
     BoardReader,
     create_board_file,
-    read_records,
 )
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.transport.rows import FAILURE, FLOAT_ROW, HEAD, ROW, VALUE, read_frame
+from gpu_dispatch.wire import Failure
 
 
 @pytest.fixture
@@ -43,101 +43,133 @@ def board() -> Iterator[tuple[Board, BoardReader]]:
 Pair = tuple[Board, BoardReader]
 
 
-def frame_of(board: Board) -> tuple[int, int, memoryview]:
-    """The frame as it arrives: (kind, flush number, body)."""
+def frame_of(board: Board) -> tuple[int, TasksAnswered]:
+    """The frame as it arrives: (flush number, what it brings)."""
     kind, *parts = board.frame()
-    data = memoryview(b"".join(bytes(part) for part in parts))
-    return kind, *FLUSH.unpack_from(data), data[FLUSH.size :]
+    assert kind == FrameKind.RESULTS
+    flush, rows = read_frame(memoryview(b"".join(bytes(part) for part in parts)))
+    return flush, open_rows(rows)
 
 
-def test_records_that_were_not_sent_are_read_from_a_dead_worker(board: Pair) -> None:
+def last_of(parent: BoardReader) -> TasksAnswered:
+    rows = parent.last_rows()
+    return TasksAnswered([], [], [], []) if rows is None else open_last_rows(rows)
+
+
+def test_rows_that_were_not_sent_are_read_from_a_dead_worker(board: Pair) -> None:
     worker, parent = board
+    failure = Failure("error", "it failed")
     worker.add_number(1, 0.5, -7)
     worker.add_number(2, 0.5, 2.5)
     worker.add(3, 0.25, VALUE, pickle.dumps({"a": 1}))
-    worker.add(4, 0.25, FAILURE, b"failure")
-    read = [(task_id, busy_s, opened(data)) for task_id, busy_s, _, data in parent.last_records()]
-    assert read == [(1, 0.5, -7), (2, 0.5, 2.5), (3, 0.25, pickle.dumps({"a": 1})), (4, 0.25, b"failure")]
-
-
-def opened(data: object) -> object:
-    return bytes(data) if isinstance(data, memoryview) else data
+    worker.add(4, 0.25, FAILURE, pickle.dumps(failure))
+    worker.add_number(5, 0.5, 8)
+    answered = last_of(parent)
+    assert answered.task_ids == [1, 2, 3, 5]
+    assert answered.values == [-7, 2.5, {"a": 1}, 8]
+    assert answered.busy_s == [0.5, 0.5, 0.25, 0.5]
+    assert answered.failures == [(4, 0.25, failure)]
 
 
 def test_a_death_between_sending_and_noting_it_tells_nothing_twice(board: Pair) -> None:
     """The frame has arrived, and ``sent()`` was never reached."""
     worker, parent = board
     worker.add_number(1, 0.5, 7)
-    _, flush, _ = frame_of(worker)
+    flush, _ = frame_of(worker)
     parent.note_received(flush)
-    assert parent.last_records() == []
+    assert parent.last_rows() is None
 
 
 def test_a_death_before_the_frame_was_out_loses_nothing(board: Pair) -> None:
     worker, parent = board
     worker.add_number(1, 0.5, 7)
-    _, flush, _ = frame_of(worker)
+    flush, _ = frame_of(worker)
     parent.note_received(flush)
     worker.sent()
     worker.add_number(2, 0.5, 8)
     frame_of(worker)  # made, and not sent
-    assert [record[0] for record in parent.last_records()] == [2]
+    assert last_of(parent).task_ids == [2]
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["number", "value", "send", "die unsent"]), max_size=60))
+KINDS = {
+    "int": lambda i: i,
+    "float": lambda i: i + 0.5,
+    "text": lambda i: f"text {i}",
+    "none": lambda i: None,
+    "failure": lambda i: Failure("error", str(i)),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*KINDS, "send", "made but not sent"]), max_size=60))
 def test_whenever_the_worker_dies_each_result_is_told_once(steps: list[str]) -> None:
+    """Whatever kinds of results follow each other."""
     fd = create_board_file()
     worker, parent = Board(fd), BoardReader(fd)
     os.close(fd)
-    told: list[int] = []
-    finished = 0
-    for step in steps:
-        if step == "number":
-            assert worker.add_number(finished, 0.1, finished)
-            finished += 1
-        elif step == "value":
-            assert worker.add(finished, 0.1, VALUE, pickle.dumps(finished))
-            finished += 1
-        elif worker.has_records:
-            kind, flush, body = frame_of(worker)
+    wanted: dict[int, object] = {}
+    told: dict[int, object] = {}
+
+    def tell(answered: TasksAnswered) -> None:
+        news = dict(zip(answered.task_ids, answered.values, strict=True))
+        news.update((task_id, failure) for task_id, _, failure in answered.failures)
+        assert not news.keys() & told.keys()
+        told.update(news)
+
+    for task_id, step in enumerate(steps):
+        if step in KINDS:
+            value = wanted[task_id] = KINDS[step](task_id)
+            if step in ("int", "float"):
+                assert worker.add_number(task_id, 0.1, value)  # type: ignore[arg-type]
+            else:
+                assert worker.add(task_id, 0.1, FAILURE if step == "failure" else VALUE, pickle.dumps(value))
+        elif worker.has_rows:
+            flush, answered = frame_of(worker)
             if step == "send":
-                told += open_frame(kind, body).task_ids
+                tell(answered)
                 parent.note_received(flush)
                 worker.sent()
-    told += open_records(parent.last_records()).task_ids
-    assert told == list(range(finished))
+    tell(last_of(parent))
+    assert told == wanted
+    assert [type(value) for value in told.values()].count(int) == steps.count("int")
     parent.close()
 
 
-def test_a_page_of_numbers_is_sent_in_bulk_and_opens_to_the_same(board: Pair) -> None:
+@pytest.mark.parametrize("numbers", [[3, -4, 2**62], [2.5, float("inf"), -0.0], [1, 2.5, 3]])
+def test_numbers_open_to_the_same(board: Pair, numbers: list[float]) -> None:
     worker, _ = board
-    numbers = [3, -4, 2.5, float("inf"), 2**62]
-    for task_id, number in enumerate(numbers):
-        assert worker.add_number(task_id, 0.1, number)
-    kind, _, body = frame_of(worker)
-    assert kind == FrameKind.ATOMS
-    assert open_frame(kind, body).values == numbers
+    for _ in range(2):  # the second time, the worker knows what its results usually are
+        for task_id, number in enumerate(numbers):
+            assert worker.add_number(task_id, 0.1, number)
+        _, answered = frame_of(worker)
+        worker.sent()
+        assert answered.values == numbers
+        assert list(map(type, answered.values)) == list(map(type, numbers))
 
 
-def test_an_int_of_more_than_64_bits_and_a_full_page_are_refused(board: Pair) -> None:
+def test_an_int_of_more_than_64_bits_and_a_full_board_are_refused(board: Pair) -> None:
     worker, parent = board
     assert not worker.add_number(1, 0.1, 2**63)
-    assert not worker.add(1, 0.1, VALUE, bytes(PAGE_BYTES))
+    assert not worker.add(1, 0.1, VALUE, bytes(DATA_BYTES + 1))
     count = 0
     while worker.add_number(count, 0.1, count):
         count += 1
-    assert count == PAGE_BYTES // (RECORD.size + 8)
-    assert len(parent.last_records()) == count
+    assert count == MOST_ROWS
+    assert not worker.add(count, 0.1, VALUE, b"")
+    assert len(last_of(parent).task_ids) == count
     worker.sent()
     assert worker.add_number(1, 0.1, 1)
+    assert worker.add(2, 0.1, VALUE, bytes(DATA_BYTES))
+    assert not worker.add(3, 0.1, VALUE, b"x")
 
 
-def test_a_record_larger_than_the_page_is_a_frame_by_itself(board: Pair) -> None:
+def test_a_row_with_more_data_than_the_board_holds_is_a_frame_by_itself(board: Pair) -> None:
     worker, _ = board
     data = pickle.dumps("x" * 100_000)
     kind, head, body = worker.frame_of(5, 0.5, VALUE, data)
-    answered = open_frame(kind, memoryview(head + body)[FLUSH.size :])
+    assert kind == FrameKind.RESULTS
+    _, rows = read_frame(memoryview(head + body))
+    answered = open_rows(rows)
     assert (answered.task_ids, answered.values) == ([5], ["x" * 100_000])
 
 
@@ -146,44 +178,52 @@ def test_a_result_that_will_not_open_is_its_own_tasks_failure(board: Pair) -> No
     worker.add(1, 0.1, VALUE, pickle.dumps("good"))
     worker.add(2, 0.1, VALUE, b"not a pickle")
     worker.add(3, 0.1, VALUE, pickle.dumps("good too"))
-    answered = open_records(parent.last_records())
-    assert answered.task_ids == [1, 3]
-    assert [(task_id, failure.kind) for task_id, _, failure in answered.failures] == [(2, "transport")]
+    for answered in (last_of(parent), frame_of(worker)[1]):
+        assert answered.task_ids == [1, 3]
+        assert answered.values == ["good", "good too"]
+        assert [(task_id, failure.kind) for task_id, _, failure in answered.failures] == [(2, "transport")]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=300))
-def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
-    for kind in (FrameKind.RECORDS, FrameKind.ATOMS):
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 12), st.binary(max_size=300))
+def test_garbage_is_refused_and_nothing_else(count: int, data: bytes) -> None:
+    for body in (data, HEAD.pack(0, count) + data):
         try:
-            answered = open_frame(kind, memoryview(data))
+            answered = open_rows(read_frame(memoryview(body))[1])
         except BrokenFrame:
             continue
-        assert len(answered.task_ids) == len(answered.values)
+        assert len(answered.task_ids) == len(answered.values) == len(answered.busy_s)
 
 
-def test_a_page_that_a_wild_pointer_destroyed_gives_what_can_still_be_read(board: Pair) -> None:
+def test_rows_that_a_wild_pointer_destroyed_give_what_can_still_be_read(board: Pair) -> None:
     worker, parent = board
     for task_id in range(100):
         worker.add_number(task_id, 0.1, task_id)
     chance = random.Random(3)
     for _ in range(200):
-        at = PAGE_AT + chance.randrange(40 * (RECORD.size + 8), PAGE_BYTES)
-        parent._map[at] = chance.randrange(256)
-        open_records(parent.last_records())  # whatever it finds there, it does not raise
-    assert [record[0] for record in parent.last_records()][:40] == list(range(40))
+        row = chance.randrange(40, MOST_ROWS)
+        parent._map[ROWS_AT + row * ROW.size + chance.randrange(ROW.size)] = chance.randrange(256)
+        parent._map[TAGS_AT + row] = chance.randrange(256)
+        last_of(parent)  # whatever it finds there, it does not raise
+    assert last_of(parent).task_ids[:40] == list(range(40))
     parent._words[COUNT] = 2**63
     parent._words[RUNNING] = 2**64 - 1
-    parent.last_records()
+    last_of(parent)
     assert len(parent.running()) <= MOST_RUNNING
 
 
-def test_a_record_cut_short_is_refused() -> None:
-    whole = RECORD.pack(VALUE, 5, 1, 0.1) + b"12345"
-    assert len(read_records(memoryview(whole))) == 1
-    for length in range(1, len(whole)):
+def test_a_frame_cut_short_is_refused(board: Pair) -> None:
+    worker, _ = board
+    worker.add(1, 0.1, VALUE, pickle.dumps("12345"))
+    whole = b"".join(bytes(part) for part in worker.frame()[1:])
+    assert open_rows(read_frame(memoryview(whole))[1]).values == ["12345"]
+    for length in range(len(whole)):
         with pytest.raises(BrokenFrame):
-            read_records(memoryview(whole[:length]))
+            open_rows(read_frame(memoryview(whole[:length]))[1])
+
+
+def test_rows_of_ints_and_of_floats_have_one_layout() -> None:
+    assert ROW.size == FLOAT_ROW.size == 24
 
 
 def test_the_oldest_tasks_are_those_of_one_batch(board: Pair) -> None:
@@ -200,7 +240,7 @@ def test_more_running_tasks_than_can_be_noted_do_no_harm(board: Pair) -> None:
     worker.start_many(dict.fromkeys(range(MOST_RUNNING + 100), 1.0))
     assert len(parent.running()) == MOST_RUNNING
     worker.add_number(1, 0.1, 5)
-    assert [record[0] for record in parent.last_records()] == [1]
+    assert last_of(parent).task_ids == [1]
 
 
 def test_a_worker_that_never_stands_still_is_not_waited_for(board: Pair) -> None:

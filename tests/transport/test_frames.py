@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_dispatch.transport.frames import HEADER, MOST_BYTES, BrokenFrame, FrameKind, FrameReader, header
 
-FRAMES = [(FrameKind.MESSAGE, b"hello"), (FrameKind.RECORDS, b""), (FrameKind.ATOMS, bytes(range(256)) * 40)]
+FRAMES = [(FrameKind.MESSAGE, b"hello"), (FrameKind.RESULTS, b""), (FrameKind.RESULTS, bytes(range(256)) * 40)]
 STREAM = b"".join(header(kind, len(body)) + body for kind, body in FRAMES)
 
 

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
-from gpu_dispatch.backends.opening import open_frame
+from gpu_dispatch.backends.opening import open_rows
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.transport.arena import ArenaReader, create_arena_file
-from gpu_dispatch.transport.board import FLUSH, Board, create_board_file
+from gpu_dispatch.transport.board import Board, create_board_file
 from gpu_dispatch.transport.codec import Packer, WillNotPickle
+from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, CleanupRaised, GivenBack, Ready, RunTasks, SetupRaised
 from gpu_dispatch.worker import BaseWorker
 
@@ -131,7 +132,8 @@ class _InlineWorker:
         self._waiting = 0
         self._mailbox.finish()
         try:
-            make_runner(self._boot, self._worker, self._mailbox, self._outbox, self._board, self).run()
+            mailbox = self._mailbox
+            make_runner(self._boot, self._worker, mailbox, self._outbox, self._board, self, mailbox.wait).run()
         finally:
             self._mailbox.finishing = False
 
@@ -155,5 +157,5 @@ class _InlineWorker:
         self._said.append((self._slot, pickle.loads(pickle.dumps(message))))
 
     def send_frame(self, kind: int, *parts: Any) -> None:
-        body = memoryview(b"".join(parts))
-        self._said.append((self._slot, open_frame(kind, body[FLUSH.size :])))
+        _, rows = read_frame(memoryview(b"".join(parts)))
+        self._said.append((self._slot, open_rows(rows)))

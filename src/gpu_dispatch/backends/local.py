@@ -10,21 +10,20 @@ from __future__ import annotations
 import os
 import select
 import signal
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
-from gpu_dispatch.backends.opening import open_frame, open_large, open_message, open_records
+from gpu_dispatch.backends.opening import open_large, open_last_rows, open_message, open_rows
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
-from gpu_dispatch.transport.board import FLUSH
-from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size
+from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_atoms, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
 
 CHECK_EXIT_S = 0.1
@@ -121,20 +120,15 @@ class LocalBackend:
             return Sent()  # it died a moment ago; its death is on its way and will move these tasks
         refused: list[ItemRefused] = []
         atoms = pack_atoms(items)
-        payload: tuple[str, Any] = ("atoms", atoms)
-        size = 0 if atoms is None else len(atoms)
-        if atoms is None:
-            packed: list[Packed] = []
-            accepted: list[int] = []
-            for task_id, item in zip(task_ids, items, strict=True):
-                try:
-                    data = process.packer.pack(item)
-                    packed.append(data)
-                    accepted.append(task_id)
-                    size += packed_size(data)
-                except WillNotPickle as error:
-                    refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
-            payload, task_ids = ("each", packed), accepted
+        if atoms is not None:
+            payload: tuple[str, Any] = ("atoms", atoms)
+            size = len(atoms)
+        else:
+            packed: Sequence[Packed] | None = process.packer.pack_small(items)
+            if packed is None:
+                task_ids, packed = _pack_each(process.packer, task_ids, items, refused)
+            payload = ("each", packed)
+            size = sum(map(packed_size, packed))
         if task_ids:
             process.channel.send(RunTasks(tuple(task_ids), payload, together))
         return Sent(refused, size)
@@ -255,7 +249,7 @@ class LocalBackend:
             frames, is_open = process.channel.receive()
             for kind, body in frames:
                 self._open(slot, process, kind, body, said)
-        except (BrokenFrame, struct.error):  # user code wrote into our channel, or over our memory
+        except BrokenFrame:  # user code wrote into our channel, or over our memory
             process.kill_at_reason = "its channel carried something that no worker says"
             return False
         return is_open
@@ -264,8 +258,9 @@ class LocalBackend:
         self, slot: int, process: WorkerProcess, kind: int, body: memoryview, said: list[tuple[int, Said]]
     ) -> None:
         if kind != FrameKind.MESSAGE:
-            answered = open_frame(kind, body[FLUSH.size :])
-            process.board.note_received(*FLUSH.unpack_from(body))
+            flush, rows = read_frame(body)
+            answered = open_rows(rows, len(body))
+            process.board.note_received(flush)
             said.append((slot, answered))
             return
         message = open_message(body)
@@ -289,9 +284,9 @@ class LocalBackend:
             before = len(said)
             if not self._read(slot, process, said) or len(said) == before:
                 break
-        records = process.board.last_records()
-        if records:
-            said.append((slot, open_records(records)))
+        rows = process.board.last_rows()
+        if rows is not None:
+            said.append((slot, open_last_rows(rows)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         self._gate.worker_died(slot, process.pid)
@@ -316,3 +311,18 @@ class LocalBackend:
     def _unregister(self, fd: int) -> None:
         if self._events.pop(fd, None) is not None:
             self._poll.unregister(fd)
+
+
+def _pack_each(
+    packer: Packer, task_ids: Sequence[int], items: Sequence[Any], refused: list[ItemRefused]
+) -> tuple[list[int], list[Packed]]:
+    """Those that can travel; the others are added to ``refused``."""
+    accepted: list[int] = []
+    packed: list[Packed] = []
+    for task_id, item in zip(task_ids, items, strict=True):
+        try:
+            packed.append(packer.pack(item))
+            accepted.append(task_id)
+        except WillNotPickle as error:
+            refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
+    return accepted, packed

@@ -1,16 +1,16 @@
-"""Opening what workers send: frames and records to values. What will not open is one task's failure."""
+"""Opening what workers send: messages and rows to values. What will not open is one task's failure."""
 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.board import FAILURE, VALUE, read_records
 from gpu_dispatch.transport.codec import packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
-from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.transport.frames import BrokenFrame
+from gpu_dispatch.transport.rows import FAILURE, FLOAT, INT, VALUE, Rows
 from gpu_dispatch.wire import (
     BatchSizeLearnt,
     CleanupRaised,
@@ -22,24 +22,6 @@ from gpu_dispatch.wire import (
     SetupRaised,
     TaskBegan,
 )
-
-if TYPE_CHECKING:
-    from gpu_dispatch.transport.board import Record
-
-
-def open_frame(kind: int, body: memoryview) -> TasksAnswered:
-    """Raises BrokenFrame when it is none of ours."""
-    if kind == FrameKind.ATOMS:
-        try:
-            ids, busy, values = pickle.loads(body)
-            whole = len(ids) == len(busy) == len(values) > 0
-        except BaseException as error:
-            raise BrokenFrame(f"a frame of numbers does not open: {safe_str(error)}") from None
-        if not whole:
-            raise BrokenFrame("a frame of numbers with a part missing")
-        return TasksAnswered(ids, values, busy, [], len(body))
-    return open_records(read_records(body), len(body))
-
 
 WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, LargeResult, Finished)
 """What a worker may say."""
@@ -56,22 +38,57 @@ def open_message(body: memoryview) -> Any:
     return message
 
 
-def open_records(records: list[Record], size: int = 0) -> TasksAnswered:
-    """Unpickle each by itself: one that will not load is that task's failure, nobody else's."""
-    answered = TasksAnswered([], [], [], [], size)
-    for task_id, busy_s, tag, data in records:
+def open_rows(rows: Rows, size: int = 0) -> TasksAnswered:
+    """Each pickle by itself: one that will not load is that task's failure, nobody else's. Raises BrokenFrame."""
+    tag = rows.only_tag
+    if tag == INT:
+        return TasksAnswered(rows.ids, rows.ints(), rows.busy_s, [], size)
+    if tag == FLOAT:
+        return TasksAnswered(rows.ids, rows.floats(), rows.busy_s, [], size)
+    if tag == VALUE:
         try:
-            value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
-        except BaseException as error:
-            answered.failures.append((task_id, busy_s, _will_not_open(error)))
-            continue
-        if tag == FAILURE:
-            answered.failures.append((task_id, busy_s, value))
-        else:
-            answered.task_ids.append(task_id)
-            answered.values.append(value)
-            answered.busy_s.append(busy_s)
+            return TasksAnswered(rows.ids, list(map(pickle.loads, rows.pieces())), rows.busy_s, [], size)
+        except BrokenFrame:
+            raise
+        except BaseException:
+            pass  # one of them will not load: see below which
+    answered = TasksAnswered([], [], [], [], size)
+    _open_one_by_one(rows, answered)
     return answered
+
+
+def open_last_rows(rows: Rows) -> TasksAnswered:
+    """Of a dead worker, which may have destroyed them: as many as make sense."""
+    answered = TasksAnswered([], [], [], [])
+    try:
+        _open_one_by_one(rows, answered)
+    except BrokenFrame:
+        pass
+    return answered
+
+
+def _open_one_by_one(rows: Rows, answered: TasksAnswered) -> None:
+    floats, size, start = rows.floats(), len(rows.data), 0
+    for i, (task_id, busy_s, tag, word) in enumerate(zip(rows.ids, rows.busy_s, rows.tags, rows.ints(), strict=True)):
+        if tag == INT:
+            value: Any = word
+        elif tag == FLOAT:
+            value = floats[i]
+        elif tag > FAILURE or not start <= word <= size:
+            raise BrokenFrame(f"a result of kind {tag} was announced, up to {word} of {size} bytes")
+        else:
+            piece, start = rows.data[start:word], word
+            try:
+                value = pickle.loads(piece)
+            except BaseException as error:
+                answered.failures.append((task_id, busy_s, _will_not_open(error)))
+                continue
+            if tag == FAILURE:
+                answered.failures.append((task_id, busy_s, value))
+                continue
+        answered.task_ids.append(task_id)
+        answered.values.append(value)
+        answered.busy_s.append(busy_s)
 
 
 def open_large(message: LargeResult, arena: ArenaReader) -> TasksAnswered:

@@ -21,7 +21,7 @@ from gpu_dispatch.runtime.batch_size import AutoBatchSize, FixedBatchSize
 from gpu_dispatch.runtime.collecting import Collector
 from gpu_dispatch.runtime.failures import failure_of, render
 from gpu_dispatch.runtime.finishing import Finishing
-from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
+from gpu_dispatch.runtime.mailbox import Mailbox, Sealed
 from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.runtime.per_thread import give_each_thread_its_task
 from gpu_dispatch.runtime.soft_timeout import SoftTimer
@@ -68,6 +68,7 @@ class BatchRunner:
         budget: float = 0.0,
     ) -> None:
         self._worker = worker
+        self._mailbox = mailbox
         self._outbox = outbox
         self._channel = channel
         self._plan = plan
@@ -143,7 +144,7 @@ class BatchRunner:
                 if self._prepared is not None:
                     tasks.append((task_id, self._prepared.prepare(task_id, item)))
                 else:
-                    tasks.append((task_id, item.open() if type(item) is Encoded else item))
+                    tasks.append((task_id, self._mailbox.open(item)))
             except BaseException as error:
                 self._fail(task_id, started, error)
             self._active.end((task_id,))

@@ -9,34 +9,24 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
-import threading
 import time
 
 from gpu_dispatch.runtime import lifeline, main_module
 from gpu_dispatch.runtime.c_signal import signal
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
+from gpu_dispatch.runtime.reading import Reader
 from gpu_dispatch.runtime.runner import TaskRunner
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import Packer
 from gpu_dispatch.transport.pickling import loads
 from gpu_dispatch.transport.worker_channel import WorkerChannel
-from gpu_dispatch.wire import (
-    Boot,
-    CleanupRaised,
-    Finish,
-    Finished,
-    GivenBack,
-    Ready,
-    RecallTasks,
-    RunTasks,
-    SetupRaised,
-)
+from gpu_dispatch.wire import Boot, CleanupRaised, Finished, Ready, SetupRaised
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
     from gpu_dispatch.runtime.batches import BatchRunner
     from gpu_dispatch.runtime.outbox import Sender
@@ -70,11 +60,10 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     mailbox = Mailbox(items, in_batches=in_batches(boot, worker))
     outbox = Outbox(channel, board, Packer(results))
     channel.send(Ready(setup_s, os.getpid()))
-    reader = threading.Thread(
-        target=_read_mail, args=(channel, mailbox, outbox, mail), name="gpu-dispatch-mailbox", daemon=True
-    )
-    reader.start()
-    if not make_runner(boot, worker, mailbox, outbox, board, channel).run():
+    reader = Reader(channel, mailbox, outbox, lambda: worker.task_id)
+    reader.handle(mail)
+    reader.start(beside_main=not in_batches(boot, worker))
+    if not make_runner(boot, worker, mailbox, outbox, board, channel, reader.read_until_mail).run():
         _flush_output()
         os._exit(POISONED_EXIT)  # a cleanup would only hang or fail in a broken context
     try:
@@ -132,39 +121,26 @@ def in_batches(boot: Boot, worker: BaseWorker) -> bool:
 
 
 def make_runner(
-    boot: Boot, worker: BaseWorker, mailbox: Mailbox, outbox: Outbox, board: Board, channel: Sender
+    boot: Boot,
+    worker: BaseWorker,
+    mailbox: Mailbox,
+    outbox: Outbox,
+    board: Board,
+    channel: Sender,
+    wait_for_mail: Callable[[], None],
 ) -> TaskRunner | BatchRunner:
     """One task at a time, unless the worker works in batches or overlaps I/O."""
     plan = boot.plan
     is_oom = None if plan.is_oom is None else loads(plan.is_oom)
     if not in_batches(boot, worker):
         announce = channel.send if plan.announce_starts else None
-        return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, announce, is_oom)
+        return TaskRunner(worker, mailbox, outbox, board, boot.task_timeout, wait_for_mail, announce, is_oom)
     from gpu_dispatch.runtime.batches import BatchRunner  # only for those who need it: it brings a lot along
 
     cost, budget = (None, 0.0) if plan.batch_by is None else loads(plan.batch_by)
     return BatchRunner(
         worker, mailbox, outbox, board, channel, plan, boot.task_timeout, is_oom=is_oom, cost=cost, budget=budget
     )
-
-
-def _read_mail(channel: WorkerChannel, mailbox: Mailbox, outbox: Outbox, mail: list[Any]) -> None:
-    """The reader thread: ends with the process, or ends it when the parent is gone."""
-    while True:
-        for message in mail:
-            if isinstance(message, RunTasks):
-                mailbox.deliver(message)
-            elif isinstance(message, RecallTasks):
-                returned = tuple(mailbox.give_back(message.count))
-                outbox.flush_for_parent()
-                channel.send(GivenBack(returned))
-            elif isinstance(message, Finish):
-                mailbox.finish()
-        received = channel.receive()
-        if received is None:
-            lifeline.end_group()
-            return
-        mail = received
 
 
 def _text_of(error: BaseException) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import repeat
 
-from gpu_dispatch.transport.codec import discard, unpack
+from gpu_dispatch.transport.codec import PACKED, discard, unpack
 from gpu_dispatch.transport.pickling import loads
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_dispatch.transport.arena import ArenaReader
-    from gpu_dispatch.transport.codec import Packed
     from gpu_dispatch.wire import RunTasks
 
 
@@ -30,23 +28,6 @@ class Sealed:
 
     def __init__(self, tasks: list[tuple[int, Any]]) -> None:
         self.tasks = tasks
-
-
-class Encoded:
-    """An item still in its pickle: it is opened inside its own task, so that a bad one is that task's failure."""
-
-    __slots__ = ("arena", "data")
-
-    def __init__(self, data: Packed, arena: ArenaReader) -> None:
-        self.data = data
-        self.arena = arena
-
-    def open(self) -> Any:
-        """Once only: what lies in the arena is free to be overwritten when the item is gone."""
-        return unpack(self.data, self.arena)
-
-    def discard(self) -> None:
-        discard(self.data, self.arena)
 
 
 class Mailbox:
@@ -65,8 +46,7 @@ class Mailbox:
 
     def deliver(self, message: RunTasks) -> None:
         form, data = message.payload
-        items = loads(data) if form == "atoms" else map(Encoded, data, repeat(self._arena))
-        tasks = zip(message.task_ids, items, strict=True)
+        tasks = zip(message.task_ids, loads(data) if form == "atoms" else data, strict=True)
         with self._news:
             if message.together and self._in_batches:
                 self._tasks.append(Sealed(list(tasks)))
@@ -74,6 +54,11 @@ class Mailbox:
                 self._tasks.extend(tasks)
             self._news.notify_all()
             self._takers.notify()
+
+    def open(self, item: Any) -> Any:
+        """What ``take`` gave, as the user's code gets it. Inside its own task, so that one that will not open is that
+        task's failure; and once only: what lies in the arena is free to be overwritten when it is gone."""
+        return unpack(item, self._arena) if type(item) in PACKED else item
 
     def give_back(self, count: int) -> list[int]:
         """At most ``count`` tasks that have not begun, the youngest first; never to be run here."""
@@ -85,8 +70,7 @@ class Mailbox:
                 break
             for task_id, item in task.tasks if isinstance(task, Sealed) else (task,):
                 returned.append(task_id)
-                if type(item) is Encoded:
-                    item.discard()
+                discard(item, self._arena)
         return returned
 
     def finish(self) -> None:
@@ -95,6 +79,11 @@ class Mailbox:
             self.finishing = True
             self._news.notify_all()
             self._takers.notify_all()
+
+    @property
+    def has_news(self) -> bool:
+        """There are tasks, or there will be none any more."""
+        return bool(self._tasks) or self.finishing
 
     def wait(self, timeout: float | None = None) -> None:
         """Until there is mail, or there will be none any more."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock
 
-from gpu_dispatch.transport.board import FAILURE, VALUE, Board
+from gpu_dispatch.transport.board import Board
 from gpu_dispatch.transport.codec import Large, Packer
 from gpu_dispatch.transport.pickling import dumps
+from gpu_dispatch.transport.rows import FAILURE, VALUE
 from gpu_dispatch.wire import Failure, LargeResult
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
@@ -92,7 +93,7 @@ class Outbox:
             self._flush(lambda write, *parts: write(*parts))
 
     def _flush(self, do: Callable[..., None]) -> None:
-        if self._board.has_records:
+        if self._board.has_rows:
             do(self._channel.send_frame, *self._board.frame())
             self._board.sent()
         self.quiet_since = time.monotonic()

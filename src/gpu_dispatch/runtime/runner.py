@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from gpu_dispatch.errors import SoftTimeout
-from gpu_dispatch.runtime.mailbox import Encoded, Mailbox
+from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
-from gpu_dispatch.transport.codec import WillNotPickle
+from gpu_dispatch.transport.codec import PACKED, WillNotPickle
 from gpu_dispatch.wire import Failure, TaskBegan
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
@@ -31,6 +31,7 @@ class TaskRunner:
         outbox: Outbox,
         board: Board,
         task_timeout: float | None,
+        wait_for_mail: Callable[[], None],
         announce: Callable[[TaskBegan], None] | None = None,
         is_oom: Callable[[BaseException], bool] | None = None,
     ) -> None:
@@ -39,6 +40,7 @@ class TaskRunner:
         self._outbox = outbox
         self._board = board
         self._timer = SoftTimer(task_timeout)
+        self._wait = wait_for_mail
         self._announce = announce
         self._is_oom = is_oom
 
@@ -46,14 +48,17 @@ class TaskRunner:
         """Run tasks until the parent says that no more will come. False: the GPU context is broken, and whatever
         would come next would fail too.
 
-        Hot: names are looked up once, and the timer's fields are set here rather than through calls.
+        Hot: names are looked up once, the timer's fields are set here rather than through calls, and the clock is read
+        once per task: the end of one is the start of the next.
         """
         worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
         process, start, succeed = worker.process, self._board.start, outbox.succeed
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
+        unpack, packed = self._mailbox.open, PACKED
         limit_s, announce = timer.limit_s, self._announce
         is_sound = True
         timer.install()
+        now = monotonic()
         try:
             while True:
                 try:
@@ -61,38 +66,42 @@ class TaskRunner:
                 except IndexError:
                     if not self._wait_for_mail():
                         break
+                    now = monotonic()
                     continue
-                started = monotonic()
-                start(task_id, started)  # from here on a death is charged to this task, and its time counts
+                start(task_id, now)  # from here on a death is charged to this task, and its time counts
                 worker.task_id = task_id
-                if announce is not None and started >= outbox.quiet_since + ANNOUNCE_AFTER_S:
+                if announce is not None and now >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
                     announce(TaskBegan(task_id))
-                    started = monotonic()
-                    start(task_id, started)
+                    now = monotonic()
+                    start(task_id, now)
+                started = now
                 try:
                     try:
                         if limit_s is not None:
                             timer.deadline = deadline = started + limit_s
                             if timer.ringing_at > deadline:
                                 timer.ring_by(deadline)
-                        value = process(item.open() if type(item) is Encoded else item)
+                        value = process(unpack(item) if type(item) in packed else item)
                     finally:
                         timer.deadline = NEVER  # an alarm that rings just before this still counts as the task's own
-                    ended = monotonic()
+                    now = monotonic()
                     if timer.rang:  # whatever user code made of it: its time was up
                         raise SoftTimeout("the task went on after its time was up")
-                    succeed(task_id, ended - started, value)
+                    succeed(task_id, now - started, value)
                 except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
-                    ended = monotonic()
+                    now = monotonic()
                     failure = self._failure(error)
-                    outbox.fail(task_id, ended - started, failure)
+                    outbox.fail(task_id, now - started, failure)
                     timer.rang = False
                     if failure.kind == "poisoned":
                         is_sound = False
                         break
-                if ended >= outbox.quiet_since + FLUSH_S:
+                    now = monotonic()  # a traceback takes a while
+                if now >= outbox.quiet_since + FLUSH_S:
                     outbox.flush()
+                if now < outbox.quiet_since:
+                    now = outbox.quiet_since  # something was written meanwhile: that is not the next task's time
         finally:
             timer.uninstall()
         # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay
@@ -106,7 +115,7 @@ class TaskRunner:
         self._worker.task_id = None
         self._outbox.flush()
         self._board.rest()
-        self._mailbox.wait()
+        self._wait()
         return not self._mailbox.finishing
 
     def _failure(self, error: BaseException) -> Failure:

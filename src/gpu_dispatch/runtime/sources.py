@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gpu_dispatch.runtime.active import ActiveTasks
-from gpu_dispatch.runtime.mailbox import Encoded, Mailbox, Sealed
+from gpu_dispatch.runtime.mailbox import Mailbox, Sealed
+from gpu_dispatch.transport.codec import PACKED
 from gpu_dispatch.worker import BaseWorker
 
 Task = tuple[int, Any]
@@ -45,12 +46,12 @@ class DirectSource:
                 task = self._mailbox.take()
             except IndexError:
                 return None
-            if isinstance(task, Sealed) or type(task[1]) is not Encoded:
+            if isinstance(task, Sealed) or type(task[1]) not in PACKED:
                 return task
-            task_id, encoded = task
+            task_id, packed = task
             started = self._active.begin((task_id,))
             try:
-                return task_id, encoded.open()
+                return task_id, self._mailbox.open(packed)
             except BaseException as error:  # a bad item is the failure of its own task
                 self._fail(task_id, started, error)
             finally:
@@ -113,7 +114,7 @@ class PreparedSource:
         """In the calling thread."""
         self._worker.task_id = task_id
         try:
-            return self._preprocess(item.open() if type(item) is Encoded else item)
+            return self._preprocess(self._mailbox.open(item))
         finally:
             self._worker.task_id = None
 

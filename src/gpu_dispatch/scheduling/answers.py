@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
 
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
@@ -14,6 +16,9 @@ from gpu_dispatch.scheduling.lifecycle import Lifecycle
 from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
 from gpu_dispatch.scheduling.state import State
 from gpu_dispatch.scheduling.window import Pace
+
+NOT_HELD: Any = 0
+"""Stands for a task that a slot does not hold (any more); those it holds have ``None``."""
 
 
 class Answers:
@@ -49,13 +54,10 @@ class Answers:
         state = self._state
         slot = state.slots[what.slot]
         accepted: Sequence[int] = what.task_ids
-        pop = slot.held.pop
-        late: tuple[int, ...] = ()
-        for task in accepted:
-            if pop(task, 0) is not None:
-                late = (*late, task)
-        if late:
-            accepted = [task for task in accepted if task not in late]
+        popped = list(map(slot.held.pop, accepted, repeat(NOT_HELD)))
+        if NOT_HELD in popped:
+            late = tuple(task for task, was in zip(accepted, popped, strict=True) if was is NOT_HELD)
+            accepted = [task for task, was in zip(accepted, popped, strict=True) if was is not NOT_HELD]
             slot.forget_told(late)
         if accepted:
             state.unsettled -= len(accepted)

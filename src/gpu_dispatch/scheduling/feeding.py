@@ -114,8 +114,7 @@ class Feeding:
         if not held:
             slot.said_at = state.now
             slot.still_since = NEVER
-        for task in tasks:
-            held[task] = None
+        held.update(dict.fromkeys(tasks))
         state.out.append(do.SendTasks(slot.number, tasks, together))
         slot.barren = False
         if slot.check_at == NEVER:

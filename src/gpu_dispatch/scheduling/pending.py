@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 
 class PendingTasks:
@@ -54,9 +53,8 @@ class PendingTasks:
             taken.extend(fresh)
             fresh.clear()
         elif room:
-            taken.extend(islice(fresh, room))
-            for _ in range(room):
-                fresh.popleft()
+            popleft = fresh.popleft
+            taken.extend([popleft() for _ in range(room)])
         self.count -= len(taken)
         return taken
 

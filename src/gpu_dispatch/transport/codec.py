@@ -45,7 +45,9 @@ class Large:
         return body + sum(ref.size for ref in self.buffers)
 
 
-Packed = bytes | memoryview | Large
+Packed = bytes | Large
+PACKED = frozenset((bytes, Large))
+"""The types of what was packed. An atom, which travels as it is, has none of them."""
 
 
 class Packer:
@@ -55,6 +57,7 @@ class Packer:
         self._arena = arena
         self._main_is_known = main_is_known
         self._placed: list[Ref] = []
+        self._callback = self._keep_inside  # bound once
 
     def pack(self, value: Any) -> bytes | Large:
         """Raises WillNotPickle, with an explanation."""
@@ -71,19 +74,32 @@ class Packer:
         except BaseException as error:  # SystemExit too: a __reduce__ is user code, and this is its task's failure
             self._drop_placed()
             data = self._rescue(value, error)
-        if not self._placed and len(data) < THRESHOLD:
-            return data
-        return self._large(data)
+        return data if len(data) < THRESHOLD and not self._placed else self._large(data)
+
+    def pack_small(self, values: Sequence[Any]) -> list[bytes] | None:
+        """All of them, each by itself, in one loop at the speed of C. ``None``: one is large, or something is the
+        matter with one, so they are to be packed one by one."""
+        if _torch_is_loaded() or type(values[0]) is bytes:
+            return None
+        try:
+            packed = list(map(_dumps_small, values))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return None
+        if max(map(len, packed)) >= THRESHOLD:
+            return None
+        return packed if self._main_is_known or b"__main__" not in b"".join(packed) else None
 
     def _dumps(self, value: Any) -> bytes:
         if self._arena is None:
-            return dumps(value, protocol=5)
-        if not hasattr(sys.modules.get("torch"), "Tensor"):  # not loaded, or being loaded in another thread
-            return dumps(value, protocol=5, buffer_callback=self._keep_inside)
+            return dumps(value, 5)
+        if not _torch_is_loaded():
+            return dumps(value, 5, buffer_callback=self._callback)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
         out = io.BytesIO()
-        pickler = Pickler(out, protocol=5, buffer_callback=self._keep_inside)
+        pickler = Pickler(out, protocol=5, buffer_callback=self._callback)
         pickler.dispatch_table = TENSOR_REDUCERS
         pickler.dump(value)
         return out.getvalue()
@@ -138,6 +154,20 @@ class Packer:
         self._placed = []
 
 
+def _dumps_small(value: Any) -> bytes:
+    return dumps(value, 5, buffer_callback=_refuse_large)
+
+
+def _refuse_large(buffer: PickleBuffer) -> bool:
+    if buffer.raw().nbytes >= THRESHOLD:
+        raise WillNotPickle("it belongs into the arena")
+    return True
+
+
+def _torch_is_loaded(modules: dict[str, Any] = sys.modules) -> bool:
+    return "torch" in modules and hasattr(modules["torch"], "Tensor")  # else it is being loaded in another thread
+
+
 class _Lifted:
     """Bytes as a buffer, so that they are copied into the arena and not, before that, into a pickle."""
 
@@ -166,8 +196,9 @@ def refers_to_main(value: Any) -> bool:
 
 def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
     """Raises whatever unpickling raises."""
-    if not isinstance(packed, Large):
+    if type(packed) is bytes:
         return loads(packed)
+    assert isinstance(packed, Large)
     assert arena is not None
     # All views are taken first: a piece whose view was never made would never be freed.
     buffers = [arena.view(ref) for ref in packed.buffers]

@@ -17,10 +17,8 @@ class FrameKind:
 
     MESSAGE = 1
     """A pickled message of ``protocol``."""
-    RECORDS = 2
-    """Finished tasks: a flush number, then records as on the page of board.py."""
-    ATOMS = 3
-    """Finished tasks, all with plain numbers: a flush number, then a pickle of (ids, busy seconds, values)."""
+    RESULTS = 2
+    """Finished tasks: see rows.py."""
 
 
 class BrokenFrame(Exception):
@@ -47,7 +45,7 @@ class FrameReader:
         at, size = 0, len(buffer)
         while size - at >= HEADER.size:
             length, kind = HEADER.unpack_from(buffer, at)
-            if length > MOST_BYTES or kind not in (1, 2, 3):
+            if length > MOST_BYTES or kind not in (1, 2):
                 raise BrokenFrame(f"a frame of kind {kind} and {length} bytes was announced")
             end = at + HEADER.size + length
             if end > size:

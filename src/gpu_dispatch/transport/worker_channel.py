@@ -6,6 +6,7 @@ On the bare descriptor: the ``socket`` module would be half of what a worker imp
 from __future__ import annotations
 
 import os
+import select
 from _thread import allocate_lock
 
 from gpu_dispatch.transport.frames import RECEIVE_BYTES, FrameKind, FrameReader, header
@@ -15,28 +16,31 @@ TYPE_CHECKING = False  # not imported: `typing` would cost every worker some mil
 if TYPE_CHECKING:
     from typing import Any
 
-JOINED_BYTES = 1 << 16
-"""Frames up to this size are joined and written at once; larger ones part by part, without a copy."""
-
 
 class WorkerChannel:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._reader = FrameReader()
         self._lock = allocate_lock()
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
 
     def send(self, message: object) -> None:
         self.send_frame(FrameKind.MESSAGE, dumps(message, protocol=5))
 
     def send_frame(self, kind: int, *parts: Any) -> None:
-        size = sum(len(part) for part in parts)
+        unsent = [header(kind, sum(map(len, parts))), *parts]
         with self._lock:
-            if size <= JOINED_BYTES:
-                self._write(b"".join((header(kind, size), *parts)))
-                return
-            self._write(header(kind, size))
-            for part in parts:
-                self._write(part)
+            while unsent:
+                written = os.writev(self._fd, unsent)
+                while unsent and written >= len(unsent[0]):
+                    written -= len(unsent.pop(0))
+                if written:
+                    unsent[0] = memoryview(unsent[0])[written:]
+
+    def has_mail(self) -> bool:
+        """Whether ``receive`` would find something to read now."""
+        return bool(self._poll.poll(0))
 
     def receive(self) -> list[Any] | None:
         """The next messages, waiting for at least one; ``None`` when the parent is gone."""
@@ -50,8 +54,3 @@ class WorkerChannel:
             frames = self._reader.feed(data)
             if frames:
                 return [loads(body) for _, body in frames]
-
-    def _write(self, data: Any) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
