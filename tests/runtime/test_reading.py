@@ -24,7 +24,6 @@ from gpu_dispatch.transport.worker_channel import WorkerChannel
 from gpu_dispatch.wire import Finish, GivenBack, RecallTasks, RunTasks
 
 PATIENCE_S = 20.0
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # see ``end_group``
 
 
 class Desk(NamedTuple):
@@ -51,11 +50,7 @@ class Desk(NamedTuple):
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    def end_group() -> None:
-        """Would end this process: end only the thread that saw the end of the channel."""
-        raise SystemExit
-
-    monkeypatch.setattr("gpu_dispatch.runtime.lifeline.end_group", end_group)
+    monkeypatch.setattr("gpu_dispatch.runtime.lifeline.end_group", lambda: None)  # it would end this process
     before = set(threading.enumerate())
     ours, theirs = channel_pair()
     board_fd, arena_fd = create_board_file(), create_arena_file(1 << 16)

@@ -43,6 +43,7 @@ class Reader:
         self._mailbox = mailbox
         self._outbox = outbox
         self._running = running
+        self._is_open = True
         self._role = allocate_lock()
         self._main_waits = False
         self._asleep: list[None] = []  # holds something when the helper sleeps: who takes it out is to wake the helper
@@ -68,6 +69,7 @@ class Reader:
     def _read_once(self) -> None:
         received = self._channel.receive()
         if received is None:
+            self._is_open = False
             lifeline.end_group()
         else:
             self.handle(received)
@@ -79,7 +81,7 @@ class Reader:
         mailbox = self._mailbox
         self._main_waits = True
         if self._role.acquire(False):
-            while not mailbox.has_news:
+            while self._is_open and not mailbox.has_news:
                 self._read_once()
             self._role.release()
             if self._asleep and self._takes_out():
@@ -91,13 +93,13 @@ class Reader:
     # --- the helper --------------------------------------------------------------------------------------------
 
     def _read_for_ever(self) -> None:
-        while True:
+        while self._is_open:
             self._read_once()
 
     def _help(self) -> None:
         before: int | None = None
         idle_looks = 0
-        while True:
+        while self._is_open:
             time.sleep(LOOK_S)
             now = self._running()
             if not self._role.acquire(False):
@@ -118,7 +120,7 @@ class Reader:
                 self._read_once()
             self._role.release()
             is_long = self._main_waits and not self._mailbox.has_news  # it saw the role taken, and relies on us
-            if not is_long or not self._role.acquire(False):
+            if not (is_long and self._is_open and self._role.acquire(False)):
                 return
 
     def _sleep(self) -> None:
