@@ -7,7 +7,6 @@ A slow iterable is therefore passed on item by item, a fast one in bulk, without
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -28,7 +27,7 @@ class Feeder:
         self.with_costs = cost is not None
         self._credit = credit
         self._wake_loop = wake_loop
-        self._buffer: deque[Any] = deque()
+        self._buffer: list[Any] = []  # this thread appends, the loop takes from the front
         self._stop = False
         self._exhausted = False
         self.error: BaseException | None = None
@@ -51,7 +50,9 @@ class Feeder:
     def take(self) -> list[Any]:
         """What was pulled since the last call."""
         buffer = self._buffer
-        return [buffer.popleft() for _ in range(len(buffer))]
+        taken = buffer[:]
+        del buffer[: len(taken)]
+        return taken
 
     @property
     def has_items(self) -> bool:

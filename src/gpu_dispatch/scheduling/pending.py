@@ -14,7 +14,7 @@ class PendingTasks:
     __slots__ = ("_fresh", "_heap", "_returned", "count")
 
     def __init__(self) -> None:
-        self._fresh: deque[int] = deque()
+        self._fresh: deque[Sequence[int]] = deque()  # as they came: usually ranges, which cost nothing to cut
         self._heap: list[tuple[float, int]] = []
         self._returned: deque[int] = deque()
         self.count = 0
@@ -23,12 +23,13 @@ class PendingTasks:
     def __iter__(self) -> Iterator[int]:
         yield from self._returned
         yield from (task for _, task in self._heap)
-        yield from self._fresh
+        for tasks in self._fresh:
+            yield from tasks
 
     def add(self, task_ids: Sequence[int], costs: Sequence[float] | None) -> None:
         self.count += len(task_ids)
         if costs is None:
-            self._fresh.extend(task_ids)
+            self._fresh.append(task_ids)
         else:
             for task, cost in zip(task_ids, costs, strict=True):
                 heapq.heappush(self._heap, (-cost, task))
@@ -39,27 +40,25 @@ class PendingTasks:
         returned.extend(task_ids)
         self.count += len(returned) - before
 
-    def take(self, count: int) -> list[int]:
+    def take(self, count: int) -> Sequence[int]:
         """At most ``count`` tasks, in the order in which they should run."""
-        fresh = self._fresh
+        if not self._returned and not self._heap and self._fresh and count <= len(self._fresh[0]):
+            return self._take_fresh(count)
         taken: list[int] = []
-        if self._returned or self._heap:
-            self._take_first(taken, count)
-        elif count == 1 and fresh:
-            self.count -= 1
-            return [fresh.popleft()]
-        room = count - len(taken)
-        if room >= len(fresh):
-            taken.extend(fresh)
-            fresh.clear()
-        elif room:
-            popleft = fresh.popleft
-            taken.extend([popleft() for _ in range(room)])
-        self.count -= len(taken)
-        return taken
-
-    def _take_first(self, taken: list[int], count: int) -> None:
         while self._returned and len(taken) < count:
             taken.append(self._returned.popleft())
         while self._heap and len(taken) < count:
             taken.append(heapq.heappop(self._heap)[1])
+        self.count -= len(taken)
+        while self._fresh and len(taken) < count:
+            taken += self._take_fresh(count - len(taken))
+        return taken
+
+    def _take_fresh(self, count: int) -> Sequence[int]:
+        """From those that came together, and before all others."""
+        tasks = self._fresh.popleft()
+        if count < len(tasks):
+            self._fresh.appendleft(tasks[count:])
+            tasks = tasks[:count]
+        self.count -= len(tasks)
+        return tasks

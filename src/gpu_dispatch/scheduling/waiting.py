@@ -49,7 +49,7 @@ class WaitingTasks:
         return due
 
     def take_all(self) -> list[int]:
-        tasks = self.pending.take(self.pending.count)
+        tasks = list(self.pending.take(self.pending.count))
         tasks += [task for task, _ in self.elsewhere]
         tasks += [task for group in self.groups for task in group]
         tasks += [task for _, task in self._delayed]
