@@ -13,7 +13,7 @@ from faulty_workers import FaultyWorker
 from plain_workers import Echo, Sleeper
 from recording import run
 from scripts import run_script
-from talkers import ClosesStreams, Flood, LastWords, Talker, TalkerThatDies
+from talkers import ClosesStreams, Flood, LastWords, Stammerer, Talker, TalkerThatDies
 
 from gpu_dispatch import Dispatcher, ProgressEvent
 
@@ -281,3 +281,11 @@ def test_the_parents_closed_stdout_does_not_stop_the_run(tmp_path: Path) -> None
     done = run_script(tmp_path, script)
 
     assert "completed 50" in done.stderr
+
+
+def test_lines_that_are_written_in_pieces_do_not_mix_in_the_log(tmp_path: Path) -> None:
+    """As by an unbuffered interpreter: the text, and later its end."""
+    run(Stammerer, range(20), gpu_ids=[0], suppress_worker_output=True, log_dir=tmp_path)
+
+    lines = (tmp_path / "worker-0.log").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{stream} {n}" for stream in ("out", "err") for n in range(20))

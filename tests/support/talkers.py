@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from plain_workers import Echo
@@ -53,3 +54,15 @@ class ClosesStreams(Echo):
 
         sys.stdout.close()
         os.close(2)
+
+
+class Stammerer(Echo):
+    """Writes a line to each of its two streams at the same time, piece by piece."""
+
+    def process(self, item: int) -> int:
+        os.write(1, b"out")
+        os.write(2, b"err")
+        time.sleep(0.002)
+        os.write(1, b" %d\n" % item)
+        os.write(2, b" %d\n" % item)
+        return item

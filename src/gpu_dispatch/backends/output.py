@@ -121,10 +121,7 @@ class OutputPump:
         if not data:
             self._end(fd, source)
             return
-        if source.log is not None:
-            with contextlib.suppress(OSError):  # a full disk must not stop the run
-                source.log.write(data)
-        # Whole lines only, so that those of two workers do not mix; a carriage return ends one too (progress bars).
+        # Whole lines only, so that those of two pipes do not mix; a carriage return ends one too (progress bars).
         data = source.partial + data
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - cut > MOST_PARTIAL:
@@ -134,6 +131,9 @@ class OutputPump:
             self._take(source, data[:cut])
 
     def _take(self, source: _Source, data: bytes) -> None:
+        if source.log is not None:
+            with contextlib.suppress(OSError):  # a full disk must not stop the run
+                source.log.write(data)
         if not self._suppress:
             _pass_on(source.stream, data)
         for line in data.splitlines()[-TAIL_LINES:]:
