@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 from gpu_dispatch.errors import UsageError
+from gpu_dispatch.light import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ Not here: the messages between parent and worker (wire.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from gpu_dispatch.light import dataclass
 
 # --- outcomes ----------------------------------------------------------------------------------------------
 

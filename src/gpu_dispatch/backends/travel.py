@@ -13,10 +13,10 @@ import os
 import pickle
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_dispatch.errors import UsageError, WorkerClassError
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.codec import WillNotPickle, cloudpickle_dumps, plain_dumps
 from gpu_dispatch.worker import BaseWorker
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_dispatch.errors import ErrorReport
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.protocol import ProgressEvent
 
 

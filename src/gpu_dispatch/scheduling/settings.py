@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from gpu_dispatch.light import dataclass, field
 from gpu_dispatch.options import RetryPolicy
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from gpu_dispatch.devices import sysfs
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import ABSENT, Findings
+from gpu_dispatch.light import replace
 
 T = TypeVar("T")
 
