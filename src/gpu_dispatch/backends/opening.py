@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import TYPE_CHECKING, Any
-
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
 from gpu_dispatch.transport.board import FAILURE, VALUE, read_records
 from gpu_dispatch.transport.codec import packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
+from gpu_dispatch.transport.pickling import loads
 from gpu_dispatch.wire import (
     BatchSizeLearnt,
     CleanupRaised,
@@ -23,7 +21,10 @@ from gpu_dispatch.wire import (
     TaskBegan,
 )
 
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
 if TYPE_CHECKING:
+    from typing import Any
+
     from gpu_dispatch.transport.board import Record
 
 
@@ -31,7 +32,7 @@ def open_frame(kind: int, body: memoryview) -> TasksAnswered:
     """Raises BrokenFrame when it is none of ours."""
     if kind == FrameKind.ATOMS:
         try:
-            ids, busy, values = pickle.loads(body)
+            ids, busy, values = loads(body)
             whole = len(ids) == len(busy) == len(values) > 0
         except BaseException as error:
             raise BrokenFrame(f"a frame of numbers does not open: {safe_str(error)}") from None
@@ -48,7 +49,7 @@ WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearn
 def open_message(body: memoryview) -> Any:
     """Raises BrokenFrame when it is none of ours."""
     try:
-        message = pickle.loads(body)
+        message = loads(body)
     except BaseException as error:
         raise BrokenFrame(f"a message does not open: {safe_str(error)}") from None
     if not isinstance(message, WORDS):
@@ -61,7 +62,7 @@ def open_records(records: list[Record], size: int = 0) -> TasksAnswered:
     answered = TasksAnswered([], [], [], [], size)
     for task_id, busy_s, tag, data in records:
         try:
-            value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
+            value = loads(data) if tag in (VALUE, FAILURE) else data
         except BaseException as error:
             answered.failures.append((task_id, busy_s, _will_not_open(error)))
             continue

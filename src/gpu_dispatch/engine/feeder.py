@@ -10,9 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
 
 from gpu_dispatch.engine.credit import Credit
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Feeder:
