@@ -111,6 +111,7 @@ def scheduler_settings(
         setup_timeout=options.setup_timeout,
         cleanup_timeout=options.cleanup_timeout,
         setup_concurrency=options.setup_concurrency,
+        cores=devices.core_budget(),
         batch_size=batching.at_once,
         batch_wait_s=options.batch_wait,
         overlaps=batching.overlaps,

@@ -6,6 +6,7 @@ from collections import deque
 
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
+from gpu_dispatch.scheduling.births import Births
 from gpu_dispatch.scheduling.feeding import Feeding
 from gpu_dispatch.scheduling.moving import Moving
 from gpu_dispatch.scheduling.restarts import Restarts
@@ -21,7 +22,7 @@ KILL_PATIENCE_S = 5.0
 
 
 class Lifecycle:
-    __slots__ = ("_feeding", "_moving", "_pace", "_restarts", "_state", "_to_start", "_waiting")
+    __slots__ = ("_births", "_feeding", "_moving", "_pace", "_restarts", "_state", "_to_restart", "_unborn", "_waiting")
 
     def __init__(self, state: State, waiting: WaitingTasks, feeding: Feeding, moving: Moving, pace: Pace) -> None:
         self._state = state
@@ -30,7 +31,9 @@ class Lifecycle:
         self._moving = moving
         self._pace = pace
         self._restarts = Restarts(state.settings.max_restarts)
-        self._to_start: deque[Slot] = deque()
+        self._births = Births(state.settings.cores)
+        self._unborn: deque[Slot] = deque()  # those whose first start is to come
+        self._to_restart: deque[Slot] = deque()
         devices = state.settings.devices
         for number in range(state.settings.slots):
             self._add(None if devices is None else devices[number])
@@ -45,7 +48,7 @@ class Lifecycle:
         self._pace.begin(slot)
         state.slots.append(slot)
         state.in_service += 1
-        self._to_start.append(slot)
+        self._unborn.append(slot)
         state.attention = True
         return slot
 
@@ -56,16 +59,26 @@ class Lifecycle:
 
     def start_next(self) -> None:
         """Start the workers whose turn has come, if there may be work for them."""
-        state, to_start = self._state, self._to_start
+        state = self._state
         limit = state.settings.setup_concurrency or len(state.slots)
-        while to_start and state.starting < limit:
-            if to_start[0].phase is not Phase.WAITING:
-                to_start.popleft()
-            elif self._has_work_for_another():
-                self._start(to_start.popleft())
+        while state.starting < limit and (queue := self._queue_whose_turn_it_is()):
+            if self._has_work_for_another():
+                self._start(queue.popleft())
             else:
                 state.attention = True  # look again after the next input
                 return
+
+    def _queue_whose_turn_it_is(self) -> deque[Slot] | None:
+        state = self._state
+        for queue in (self._unborn, self._to_restart):
+            while queue and queue[0].phase is not Phase.WAITING:
+                queue.popleft()
+        if self._unborn:
+            if self._births.has_room(state.now):
+                return self._unborn
+            state.attention = True
+            state.alarms.wake(self._births.room_at)
+        return self._to_restart
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
@@ -78,6 +91,8 @@ class Lifecycle:
         state = self._state
         state.starting += 1
         slot.phase = Phase.STARTING
+        if self._unborn:  # else nobody asks
+            self._births.begin(slot, state.now)
         slot.starts += 1
         slot.killed_for = None
         slot.setup_text = None
@@ -179,7 +194,7 @@ class Lifecycle:
         state, phase = self._state, slot.phase
         slot.deadline_at = NEVER
         if phase is Phase.WAITING:
-            self._to_start.append(slot)
+            self._to_restart.append(slot)
             state.attention = True
         elif phase is Phase.STARTING and state.closing:
             self.kill(slot, Kill.UNNEEDED, "the run is over")
@@ -211,7 +226,7 @@ class Lifecycle:
             self._state.alarms.set_deadline(slot, self._state.now + backoff_s)
         else:
             slot.deadline_at = NEVER
-            self._to_start.append(slot)
+            self._to_restart.append(slot)
             self._state.attention = True
 
     def retire(self, slot: Slot, text: str, *, in_setup: bool) -> None:
