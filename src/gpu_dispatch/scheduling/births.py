@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from gpu_dispatch.scheduling.slot import NEVER, Phase, Slot
 
-BIRTH_S = 0.08
-"""Longer than a worker takes to come to its setup on a core of its own (30 ms; 60 when its class travels by value).
-Twice as long would keep the last of 32 workers on four cores waiting for more than a second; half as long would start
-the next ones before the first is ready."""
+BIRTH_S = 0.1
+"""Longer than a worker takes to come to its setup on a core of its own: 30 ms, or 70 when its class travels by value.
+Twice as long would keep the last of 32 workers on four cores from loading for more than a second; half as long would
+start the next ones before the first is ready."""
 
 
 class Births:
