@@ -6,8 +6,8 @@ from collections import deque
 
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
-from gpu_dispatch.scheduling.births import Births
 from gpu_dispatch.scheduling.feeding import Feeding
+from gpu_dispatch.scheduling.head_start import HeadStart
 from gpu_dispatch.scheduling.moving import Moving
 from gpu_dispatch.scheduling.restarts import Restarts
 from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
@@ -22,7 +22,17 @@ KILL_PATIENCE_S = 5.0
 
 
 class Lifecycle:
-    __slots__ = ("_births", "_feeding", "_moving", "_pace", "_restarts", "_state", "_to_restart", "_unborn", "_waiting")
+    __slots__ = (
+        "_feeding",
+        "_head_start",
+        "_moving",
+        "_pace",
+        "_restarts",
+        "_state",
+        "_to_restart",
+        "_unborn",
+        "_waiting",
+    )
 
     def __init__(self, state: State, waiting: WaitingTasks, feeding: Feeding, moving: Moving, pace: Pace) -> None:
         self._state = state
@@ -31,7 +41,7 @@ class Lifecycle:
         self._moving = moving
         self._pace = pace
         self._restarts = Restarts(state.settings.max_restarts)
-        self._births = Births(state.settings.cores)
+        self._head_start = HeadStart(state.settings.cores)
         self._unborn: deque[Slot] = deque()  # those whose first start is to come
         self._to_restart: deque[Slot] = deque()
         devices = state.settings.devices
@@ -61,24 +71,23 @@ class Lifecycle:
         """Start the workers whose turn has come, if there may be work for them."""
         state = self._state
         limit = state.settings.setup_concurrency or len(state.slots)
-        while state.starting < limit and (queue := self._queue_whose_turn_it_is()):
-            if self._has_work_for_another():
-                self._start(queue.popleft())
-            else:
+        room = self._head_start.room(state.now)
+        while state.starting < limit:
+            unborn, to_restart = _still_waiting(self._unborn), _still_waiting(self._to_restart)
+            if not to_restart and not (unborn and room):
+                break
+            if not self._has_work_for_another():
                 state.attention = True  # look again after the next input
                 return
-
-    def _queue_whose_turn_it_is(self) -> deque[Slot] | None:
-        state = self._state
-        for queue in (self._unborn, self._to_restart):
-            while queue and queue[0].phase is not Phase.WAITING:
-                queue.popleft()
-        if self._unborn:
-            if self._births.has_room(state.now):
-                return self._unborn
+            if unborn and room:
+                room -= 1
+                self._head_start.begin(unborn[0], state.now)
+                self._start(unborn.popleft())
+            else:
+                self._start(to_restart.popleft())
+        if self._unborn and not room:
             state.attention = True
-            state.alarms.wake(self._births.room_at)
-        return self._to_restart
+            state.alarms.wake(self._head_start.look_again_at(state.now))
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
@@ -91,8 +100,6 @@ class Lifecycle:
         state = self._state
         state.starting += 1
         slot.phase = Phase.STARTING
-        if self._unborn:  # else nobody asks
-            self._births.begin(slot, state.now)
         slot.starts += 1
         slot.killed_for = None
         slot.setup_text = None
@@ -240,3 +247,9 @@ class Lifecycle:
         self._feeding.close(slot)
         self._state.in_service -= 1
         self._state.attention = True
+
+
+def _still_waiting(queue: deque[Slot]) -> deque[Slot]:
+    while queue and queue[0].phase is not Phase.WAITING:
+        queue.popleft()
+    return queue

@@ -19,7 +19,7 @@ class SchedulerSettings:
     setup_concurrency: int | None = None
     """How many workers may be in their setup at once; ``None`` means all."""
     cores: int | None = None
-    """How many workers can come to life at once without slowing each other down; ``None`` means all. See births.py."""
+    """How many workers can come to life without slowing each other down; ``None`` means all. See head_start.py."""
     batch_size: int = 1
     """How many tasks a worker has in hand at once, until BatchSizeLearnt says otherwise: a slot must hold twice as many
     to never run dry."""

@@ -1,4 +1,4 @@
-"""With more workers than cores, the first ones are ready early, and nobody waits for a slow setup."""
+"""With more workers than cores, the first are ready early, and nobody waits for a slow setup."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from scheduler_desk import Desk, died, input_ended, only, ready, setup_raised, stop, submitted, succeeded, time_passed
 
 from gpu_dispatch.scheduling import actions as do
-from gpu_dispatch.scheduling.births import BIRTH_S
-from gpu_dispatch.scheduling.inputs import SlotAdded
+from gpu_dispatch.scheduling.head_start import HEAD_START_S
+from gpu_dispatch.scheduling.inputs import Input, SlotAdded
 
 
 def starts(actions: list[do.Action]) -> list[int]:
@@ -19,37 +19,46 @@ def test_with_enough_cores_all_start_at_once(cores: int | None) -> None:
     assert starts(Desk(slots=3, cores=cores).tell(time_passed)) == [0, 1, 2]
 
 
-def test_the_next_one_starts_when_one_is_ready() -> None:
-    desk = Desk(slots=4, cores=2)
+def test_the_others_follow_one_at_a_time_when_one_is_ready() -> None:
+    desk = Desk(slots=5, cores=2)
     assert starts(desk.tell(time_passed)) == [0, 1]
+    assert starts(desk.tell(time_passed, at=0.02)) == []
     assert starts(desk.tell(ready(1), at=0.03)) == [2]
-    assert starts(desk.tell(ready(0), at=0.03)) == [3]
+    assert desk.scheduler.wake_at == 0.03  # nobody waits: but the engine looks at its workers before the next one
+    assert starts(desk.tell(time_passed, at=0.033)) == [3]
+    assert starts(desk.tell(time_passed, at=0.036)) == [4]
     assert not desk.wait(1.0)
 
 
+def test_tasks_are_sent_before_the_others_are_started() -> None:
+    desk = Desk(slots=2, cores=1)
+    desk.tell(time_passed, submitted(1))
+    assert desk.tell(ready(0), at=0.03) == [do.SendTasks(0, [1]), do.StartWorker(1)]
+
+
 @pytest.mark.parametrize("end", [setup_raised(0), died(slot=0)])
-def test_the_next_one_starts_when_one_has_failed(end: object) -> None:
+def test_the_others_follow_when_one_has_failed(end: Input) -> None:
     desk = Desk(slots=2, cores=1)
     assert starts(desk.tell(time_passed)) == [0]
-    assert 1 in starts(desk.tell(end, at=0.03))  # type: ignore[arg-type]
+    assert 1 in starts(desk.tell(end, at=0.03))
 
 
 def test_nobody_waits_for_a_slow_setup() -> None:
     desk = Desk(slots=5, cores=2)
-    assert starts(desk.tell(time_passed)) == [0, 1]
+    assert starts(desk.tell(time_passed, at=7.0)) == [0, 1]
     story = desk.watch(60.0)
     assert [(at, action.slot) for at, action in story if isinstance(action, do.StartWorker)] == [
-        (BIRTH_S, 2),
-        (BIRTH_S, 3),
-        (2 * BIRTH_S, 4),
+        (7.0 + HEAD_START_S, 2),
+        (7.0 + HEAD_START_S, 3),
+        (7.0 + HEAD_START_S, 4),
     ]
 
 
 def test_what_crashed_is_started_again_at_once() -> None:
-    desk = Desk(slots=4, cores=2)
+    desk = Desk(slots=5, cores=2)
     desk.tell(time_passed, submitted(1, 2, 3, 4))
-    desk.tell(ready(0), at=0.03)
-    assert starts(desk.tell(died(1, slot=0), at=0.04)) == [0]  # beside 1 and 2, which are being born
+    assert starts(desk.tell(ready(0), at=0.03)) == [2]
+    assert starts(desk.tell(died(1, slot=0), at=0.031)) == [3, 0]  # beside those that start for the first time
 
 
 def test_a_worker_that_comes_later_is_not_held_up_by_those_that_load() -> None:
