@@ -6,7 +6,7 @@ import pytest
 from scheduler_desk import Desk, died, input_ended, only, ready, setup_raised, stop, submitted, succeeded, time_passed
 
 from gpu_dispatch.scheduling import actions as do
-from gpu_dispatch.scheduling.head_start import HEAD_START_S
+from gpu_dispatch.scheduling.head_start import BREATH_S, HEAD_START_S
 from gpu_dispatch.scheduling.inputs import Input, SlotAdded
 
 
@@ -19,28 +19,24 @@ def test_with_enough_cores_all_start_at_once(cores: int | None) -> None:
     assert starts(Desk(slots=3, cores=cores).tell(time_passed)) == [0, 1, 2]
 
 
-def test_the_others_follow_one_at_a_time_when_one_is_ready() -> None:
+def test_the_others_follow_one_by_one_when_one_is_ready() -> None:
     desk = Desk(slots=5, cores=2)
-    assert starts(desk.tell(time_passed)) == [0, 1]
-    assert starts(desk.tell(time_passed, at=0.02)) == []
-    assert starts(desk.tell(ready(1), at=0.03)) == [2]
-    assert desk.scheduler.wake_at == 0.03  # nobody waits: but the engine looks at its workers before the next one
-    assert starts(desk.tell(time_passed, at=0.033)) == [3]
-    assert starts(desk.tell(time_passed, at=0.036)) == [4]
-    assert not desk.wait(1.0)
-
-
-def test_tasks_are_sent_before_the_others_are_started() -> None:
-    desk = Desk(slots=2, cores=1)
-    desk.tell(time_passed, submitted(1))
-    assert desk.tell(ready(0), at=0.03) == [do.SendTasks(0, [1]), do.StartWorker(1)]
+    desk.tell(time_passed, submitted(1, 2))
+    assert desk.tell(ready(1), at=0.03) == [do.SendTasks(1, [1])]
+    assert desk.tell(ready(0), at=0.03) == [do.SendTasks(0, [2])]
+    assert desk.watch(1.0) == [
+        (pytest.approx(0.03 + BREATH_S), do.StartWorker(2)),
+        (pytest.approx(0.03 + 2 * BREATH_S), do.StartWorker(3)),
+        (pytest.approx(0.03 + 3 * BREATH_S), do.StartWorker(4)),
+    ]
 
 
 @pytest.mark.parametrize("end", [setup_raised(0), died(slot=0)])
 def test_the_others_follow_when_one_has_failed(end: Input) -> None:
     desk = Desk(slots=2, cores=1)
     assert starts(desk.tell(time_passed)) == [0]
-    assert 1 in starts(desk.tell(end, at=0.03))
+    desk.tell(end, at=0.03)
+    assert starts(desk.wait(0.03 + 2 * BREATH_S)) == [1]
 
 
 def test_nobody_waits_for_a_slow_setup() -> None:
@@ -48,17 +44,18 @@ def test_nobody_waits_for_a_slow_setup() -> None:
     assert starts(desk.tell(time_passed, at=7.0)) == [0, 1]
     story = desk.watch(60.0)
     assert [(at, action.slot) for at, action in story if isinstance(action, do.StartWorker)] == [
-        (7.0 + HEAD_START_S, 2),
-        (7.0 + HEAD_START_S, 3),
-        (7.0 + HEAD_START_S, 4),
+        (pytest.approx(7.0 + HEAD_START_S), 2),
+        (pytest.approx(7.0 + HEAD_START_S + BREATH_S), 3),
+        (pytest.approx(7.0 + HEAD_START_S + 2 * BREATH_S), 4),
     ]
 
 
 def test_what_crashed_is_started_again_at_once() -> None:
     desk = Desk(slots=5, cores=2)
     desk.tell(time_passed, submitted(1, 2, 3, 4))
-    assert starts(desk.tell(ready(0), at=0.03)) == [2]
-    assert starts(desk.tell(died(1, slot=0), at=0.031)) == [3, 0]  # beside those that start for the first time
+    desk.tell(ready(0), at=0.03)
+    assert starts(desk.tell(died(1, slot=0), at=0.031)) == [0]
+    assert starts(desk.wait(0.05)) == [2, 3, 4]
 
 
 def test_a_worker_that_comes_later_is_not_held_up_by_those_that_load() -> None:

@@ -87,7 +87,7 @@ class Lifecycle:
                 self._start(to_restart.popleft())
         if self._unborn and not room:
             state.attention = True
-            state.alarms.wake(self._head_start.look_again_at(state.now))
+            state.alarms.wake(self._head_start.next_at)
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
