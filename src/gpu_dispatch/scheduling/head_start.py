@@ -1,8 +1,8 @@
 """With more workers than cores, as many as there are cores get a head start.
 
 Starting an interpreter and importing what it needs is pure computing. Four that start together on two cores are all
-ready at the same late moment; if two start first, the first result is there in half the time, and the last worker is
-ready no later.
+ready at the same late moment; if two start first, the first result is there in half the time. The price: the last
+worker is ready some 10 ms later, and by ``HEAD_START_S`` where every setup takes longer than that.
 
 The others follow when one of the first is ready, or has failed, or after ``HEAD_START_S``: nobody waits for a model
 that takes a minute to load. They follow one by one, ``BREATH_S`` apart, because starting a process takes the parent
@@ -15,7 +15,7 @@ from gpu_dispatch.scheduling.slot import NEVER, Phase, Slot
 
 HEAD_START_S = 0.1
 """Longer than a worker takes to come to its setup on a core of its own: 30 ms, or 70 when its class travels by value.
-Less would start the others before the first is ready. More would be lost where every setup takes longer than this."""
+Less would start the others before the first is ready; more would be lost where every setup is slow."""
 BREATH_S = 0.005
 """Long enough for a worker that is ready to answer its first task, and shorter than a core takes to start another."""
 ALL = 1 << 30
