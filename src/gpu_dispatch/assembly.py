@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from gpu_dispatch import devices
 from gpu_dispatch.backends import travel
 from gpu_dispatch.backends.contract import Backend
 from gpu_dispatch.backends.descriptors import ensure_descriptors
-from gpu_dispatch.backends.inline import InlineBackend
 from gpu_dispatch.backends.local import LocalBackend
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.batching import Batching
@@ -66,15 +65,14 @@ def assemble(
     if options.backend == "local":
         ensure_descriptors(len(roster))
     stats = RunStats((), _expected_total(arguments), arguments.task_timeout)
-    log_dir = None if options.log_dir is None else Path(options.log_dir)
+    log_dir = None if options.log_dir is None else os.fspath(options.log_dir)
     pump = OutputPump(suppress=options.suppress_worker_output, log_dir=log_dir)
     stats.output = lambda: list(pump.recent)
-    stats.log_dir = None if log_dir is None else str(log_dir)
+    stats.log_dir = log_dir
 
     def enter(slot: int) -> None:
         grant, worker_id = roster.grants[slot], roster.worker_ids[slot]
-        path = pump.log_path(worker_id)
-        stats.add_worker(worker_id, grant.gpu_id, grant.device, None if path is None else str(path))
+        stats.add_worker(worker_id, grant.gpu_id, grant.device, pump.log_path(worker_id))
 
     with ExitStack() as undo:
         undo.callback(pump.close)
@@ -113,6 +111,7 @@ def scheduler_settings(
         setup_timeout=options.setup_timeout,
         cleanup_timeout=options.cleanup_timeout,
         setup_concurrency=options.setup_concurrency,
+        cores=devices.core_budget(),
         batch_size=batching.at_once,
         batch_wait_s=options.batch_wait,
         overlaps=batching.overlaps,
@@ -125,6 +124,8 @@ def _backend(
     worker_cls: type[BaseWorker], options: Options, roster: Roster, pump: OutputPump, luggage: travel.Luggage
 ) -> Backend:
     if options.backend == "inline":
+        from gpu_dispatch.backends.inline import InlineBackend  # here: it brings the whole runtime of a worker along
+
         return InlineBackend(worker_cls)
     return LocalBackend(
         roster.grants,

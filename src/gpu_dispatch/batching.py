@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from gpu_dispatch.devices import Grant
 from gpu_dispatch.errors import UsageError
@@ -12,6 +11,10 @@ from gpu_dispatch.transport.budget import arena_bytes
 from gpu_dispatch.transport.codec import WillNotPickle, plain_dumps
 from gpu_dispatch.wire import BatchSizeLearnt, RuntimePlan
 from gpu_dispatch.worker import BaseWorker
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 AUTO_AT_FIRST = 8
 """With an automatic size, how large a batch the scheduler is prepared for until a worker says what it tries."""

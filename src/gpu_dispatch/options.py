@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
 
 from gpu_dispatch.errors import UsageError
+from gpu_dispatch.light import dataclass, field
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ Not here: the messages between parent and worker (wire.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from gpu_dispatch.light import dataclass
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 # --- outcomes ----------------------------------------------------------------------------------------------
 

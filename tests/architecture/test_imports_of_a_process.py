@@ -76,3 +76,25 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert "gpu_dispatch" in loaded
     for name in ("dispatcher", "engine", "subprocess", "threading"):
         assert name not in loaded
+
+
+def test_a_parent_loads_nothing_before_the_first_result_that_only_some_runs_need(tmp_path: Path) -> None:
+    """Each of these takes longer to import than a task takes to cross to a worker and back."""
+    (tmp_path / "mine.py").write_text(
+        "from gpu_dispatch import BaseWorker\n"
+        "class Same(BaseWorker):\n"
+        "    def setup(self, gpu_id, seed): pass\n"
+        "    def process(self, item): return item\n"
+    )
+    done = in_a_bare_interpreter(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from gpu_dispatch import Dispatcher\n"
+        "from mine import Same\n"
+        "Dispatcher(Same, [0]).run([1], lambda *_: print(*sys.modules))\n"
+    )
+
+    loaded = set(done.stdout.split())
+    assert "gpu_dispatch.engine.loop" in loaded, done.stderr
+    rarely_needed = {"dataclasses", "inspect", "pathlib", "pickle", "socket", "statistics", "traceback", "typing"}
+    assert not loaded & rarely_needed
+    assert not {"gpu_dispatch.backends.inline", "gpu_dispatch.runtime.entry"} & loaded

@@ -47,6 +47,7 @@ def _settings(dice: random.Random) -> SchedulerSettings:
         setup_timeout=dice.choice((1.0, 5.0)),
         cleanup_timeout=0.5,
         setup_concurrency=dice.choice((None, None, 1, 2)),
+        cores=dice.choice((None, 1, 2)),
         batch_size=dice.choice((1, 1, 1, 4, 8)),
         batch_wait_s=dice.choice((0.0, 1.0)),
         overlaps=dice.random() < 0.2,

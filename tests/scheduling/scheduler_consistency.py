@@ -79,7 +79,7 @@ def nothing_is_forgotten(scheduler: Scheduler) -> None:
         assert scheduler.wake_at is None
         return
     wake_at = NEVER if scheduler.wake_at is None else scheduler.wake_at
-    to_start = scheduler._lifecycle._to_start
+    to_start = {*scheduler._lifecycle._unborn, *scheduler._lifecycle._to_restart}
     for slot in scheduler.slots:
         assert wake_at <= slot.check_at
         assert wake_at <= slot.deadline_at

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, GivenBack, Ready, SetupRaised, TaskBegan
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +89,18 @@ class Backend(Protocol):
 
     def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
         """(ids of the tasks that run now, since when). From any thread."""
-        ...
 
     def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
         """(used, total, held by the workers of these slots) of the device they share; ``None`` when nobody tells."""
-        ...
 
     def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
         """Until somebody says something, ``wake`` is called, or the time is up. Without ``read_results``, live
         workers are left to block on their writes: the callbacks are behind."""
-        ...
 
     def wake(self) -> None:
         """End the wait that is going on, or the next one. From any thread."""
-        ...
 
     def pid(self, slot: int) -> int | None: ...
 
     def close(self) -> None:
         """Kill what is left, release everything. Idempotent."""
-        ...

@@ -8,9 +8,9 @@ for ever: somebody else may be holding it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpu_dispatch.devices import DeviceMonitor, Grant
+from gpu_dispatch.light import dataclass
 
 PATIENCE_S = 10.0
 """How long memory may take to come back. Drivers need well under a second; a process stuck in one needs minutes."""

@@ -12,7 +12,6 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
@@ -25,6 +24,10 @@ from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_ato
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 CHECK_EXIT_S = 0.1
 """Where there is no pidfd (not Linux), how often exits are looked for."""

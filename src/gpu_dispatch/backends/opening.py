@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import Any
-
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
 from gpu_dispatch.transport.codec import packed_size, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame
+from gpu_dispatch.transport.pickling import loads
 from gpu_dispatch.transport.rows import FAILURE, FLOAT, INT, VALUE, Rows
 from gpu_dispatch.wire import (
     BatchSizeLearnt,
@@ -23,6 +21,10 @@ from gpu_dispatch.wire import (
     TaskBegan,
 )
 
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
 WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, LargeResult, Finished)
 """What a worker may say."""
 
@@ -30,7 +32,7 @@ WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearn
 def open_message(body: memoryview) -> Any:
     """Raises BrokenFrame when it is none of ours."""
     try:
-        message = pickle.loads(body)
+        message = loads(body)
     except BaseException as error:
         raise BrokenFrame(f"a message does not open: {safe_str(error)}") from None
     if not isinstance(message, WORDS):
@@ -47,7 +49,7 @@ def open_rows(rows: Rows, size: int = 0) -> TasksAnswered:
         return TasksAnswered(rows.ids, rows.floats(), rows.busy_s, [], size)
     if tag == VALUE:
         try:
-            return TasksAnswered(rows.ids, list(map(pickle.loads, rows.pieces())), rows.busy_s, [], size)
+            return TasksAnswered(rows.ids, list(map(loads, rows.pieces())), rows.busy_s, [], size)
         except BrokenFrame:
             raise
         except BaseException:
@@ -79,7 +81,7 @@ def _open_one_by_one(rows: Rows, answered: TasksAnswered) -> None:
         else:
             piece, start = rows.data[start:word], word
             try:
-                value = pickle.loads(piece)
+                value = loads(piece)
             except BaseException as error:
                 answered.failures.append((task_id, busy_s, _will_not_open(error)))
                 continue

@@ -12,11 +12,13 @@ import selectors
 import sys
 import threading
 from collections import deque
-from pathlib import Path
-from typing import BinaryIO, TextIO
 
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.errors import UsageError
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import BinaryIO, TextIO
 
 TAIL_LINES = 20
 MOST_LINE = 2000
@@ -39,14 +41,14 @@ class _Source:
 
 
 class OutputPump:
-    def __init__(self, *, suppress: bool, log_dir: Path | None) -> None:
+    def __init__(self, *, suppress: bool, log_dir: str | None) -> None:
         self._suppress = suppress
         self._log_dir = log_dir
         if log_dir is not None:
             try:
-                log_dir.mkdir(parents=True, exist_ok=True)
+                os.makedirs(log_dir, exist_ok=True)
             except OSError as error:
-                raise UsageError(f"log_dir {str(log_dir)!r} cannot be used: {error}") from None
+                raise UsageError(f"log_dir {log_dir!r} cannot be used: {error}") from None
         self._selector = selectors.DefaultSelector()
         self._wake_pipe = WakePipe()
         self._selector.register(self._wake_pipe, selectors.EVENT_READ, None)
@@ -58,15 +60,15 @@ class OutputPump:
         self._thread = threading.Thread(target=self._pump, name="gpu-dispatch-output", daemon=True)
         self._thread.start()
 
-    def log_path(self, worker_id: int) -> Path | None:
-        return None if self._log_dir is None else self._log_dir / f"worker-{worker_id}.log"
+    def log_path(self, worker_id: int) -> str | None:
+        return None if self._log_dir is None else os.path.join(self._log_dir, f"worker-{worker_id}.log")
 
     def add(self, worker_id: int, stdout_fd: int, stderr_fd: int) -> Tail:
         """Take over the reading ends of a new worker's pipes."""
         log = self._logs.get(worker_id)
         path = self.log_path(worker_id)
         if log is None and path is not None:
-            log = self._logs[worker_id] = path.open("ab", buffering=0)
+            log = self._logs[worker_id] = open(path, "ab", buffering=0)  # noqa: SIM115 -- closed by the thread
         lines: deque[str] = deque(maxlen=TAIL_LINES)
         ended = threading.Event()
         for name, fd in (("stdout", stdout_fd), ("stderr", stderr_fd)):

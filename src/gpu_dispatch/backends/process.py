@@ -13,7 +13,6 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 
 import gpu_dispatch
 from gpu_dispatch.backends.causes import describe_death
@@ -26,7 +25,7 @@ from gpu_dispatch.transport.codec import Packer
 LAST_WORDS_S = 0.05
 """How long a death waits for the last lines of stderr: they are there at once, unless a grandchild holds the pipe."""
 
-_PACKAGE_ROOT = str(Path(gpu_dispatch.__file__).resolve().parent.parent)
+_PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.realpath(gpu_dispatch.__file__)))
 _STUB = "import sys;sys.path[0]={root!r};from gpu_dispatch.runtime.entry import main;main({fds})"
 
 

@@ -8,17 +8,19 @@ lives inside a function                  by value with cloudpickle, else a clear
 
 from __future__ import annotations
 
-import inspect
 import os
-import pickle
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from gpu_dispatch.errors import UsageError, WorkerClassError
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.codec import WillNotPickle, cloudpickle_dumps, plain_dumps
+from gpu_dispatch.transport.pickling import dumps
 from gpu_dispatch.worker import BaseWorker
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,18 @@ def check_worker_class(worker_cls: object) -> type[BaseWorker]:
         )
     if not issubclass(worker_cls, BaseWorker):
         raise WorkerClassError(f"{worker_cls.__qualname__} must inherit from gpu_dispatch.BaseWorker")
-    if inspect.isabstract(worker_cls):
+    if worker_cls.__abstractmethods__:
         missing = ", ".join(sorted(worker_cls.__abstractmethods__))
         raise WorkerClassError(f"{worker_cls.__qualname__} is abstract: it does not implement {missing}")
+    made_by = (worker_cls.__init__, worker_cls.__new__, type(worker_cls).__call__)
+    if made_by != (object.__init__, object.__new__, type.__call__):
+        _check_constructor(worker_cls)
+    return worker_cls
+
+
+def _check_constructor(worker_cls: type[BaseWorker]) -> None:
+    import inspect  # here: few workers have a constructor, and it takes as long as starting an interpreter
+
     try:
         inspect.signature(worker_cls).bind()
     except TypeError as error:
@@ -55,7 +66,6 @@ def check_worker_class(worker_cls: object) -> type[BaseWorker]:
         ) from None
     except ValueError:
         pass  # no signature to look at (a class written in C)
-    return worker_cls
 
 
 def pack(worker_cls: type[BaseWorker], setup_kwargs: Mapping[str, Any]) -> Luggage:
@@ -80,18 +90,18 @@ def _lives_in_main(worker_cls: type) -> bool:
 
 
 def _by_value(worker_cls: type) -> bytes | None:
-    dumps = cloudpickle_dumps()
-    if dumps is None:
+    by_value = cloudpickle_dumps()
+    if by_value is None:
         return None
     try:
-        return dumps(worker_cls)
+        return by_value(worker_cls)
     except Exception:  # it refers to something of the script that will not pickle: an open file, a lock
         return None
 
 
 def _by_name(worker_cls: type) -> bytes:
     try:
-        return pickle.dumps(worker_cls, protocol=5)
+        return dumps(worker_cls, protocol=5)
     except Exception as error:
         data = _by_value(worker_cls)
         if data is not None:

@@ -13,7 +13,6 @@ Guarantees
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpu_dispatch.devices import cores, masks
 from gpu_dispatch.devices.masks import Entry, View
@@ -21,6 +20,7 @@ from gpu_dispatch.devices.model import Device, Grant, Vendor, shortened
 from gpu_dispatch.devices.spec import Auto, Cpu, Id, Uuid, parse
 from gpu_dispatch.devices.survey import Inventory, inventory
 from gpu_dispatch.errors import DeviceSpecError
+from gpu_dispatch.light import dataclass
 
 _FRAMEWORK_NAME = {Vendor.NVIDIA: "cuda", Vendor.AMD: "cuda", Vendor.INTEL: "xpu", Vendor.APPLE: "mps"}
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from gpu_dispatch.devices.model import Device, Vendor
+from gpu_dispatch.light import dataclass, field, replace
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 HIP = "HIP_VISIBLE_DEVICES"

@@ -9,8 +9,9 @@ Not here: finding devices (probes/, survey.py), reading masks (masks.py), making
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from gpu_dispatch.light import dataclass, field
 
 
 class Vendor(str, Enum):

@@ -11,14 +11,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from gpu_dispatch.devices import sysfs
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import nvml as nvml_probe
+from gpu_dispatch.light import dataclass
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

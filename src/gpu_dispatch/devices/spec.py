@@ -13,9 +13,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
 
 from gpu_dispatch.errors import DeviceSpecError
+from gpu_dispatch.light import dataclass
 
 MOST_SLOTS = 1024  # above any machine we know of; "0-99999999" is a slip, and must not fill the memory
 

@@ -7,12 +7,12 @@ The way of a fact:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from gpu_dispatch.devices import masks
 from gpu_dispatch.devices.masks import View
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import Findings, amd, apple, intel, nvidia_proc, nvidia_smi, nvml
+from gpu_dispatch.light import dataclass
 
 _OWN_MASKS = {
     Vendor.NVIDIA: (masks.CUDA,),

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from gpu_dispatch.engine import notices as note
 from gpu_dispatch.engine.credit import Credit
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.options import RunArguments
 from gpu_dispatch.protocol import Outcome, TaskError, TaskSuccess, TaskTimeout
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Delivery:

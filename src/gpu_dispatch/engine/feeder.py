@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
 
 from gpu_dispatch.engine.credit import Credit
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Feeder:

@@ -11,9 +11,12 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from gpu_dispatch.errors import Terminated
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 

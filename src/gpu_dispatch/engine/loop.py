@@ -21,7 +21,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Any
 
 from gpu_dispatch.backends.contract import Backend, CannotStart, Died, ItemRefused, Said, TasksAnswered
 from gpu_dispatch.engine.auto_packing import AutoPacking
@@ -44,6 +43,10 @@ from gpu_dispatch.scheduling import Scheduler
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, GivenBack, Ready, SetupRaised, TaskBegan
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST_UNDELIVERED_BYTES = 64 << 20
 """Results read and not delivered. Less would let workers idle behind a callback that is slow only now and then."""

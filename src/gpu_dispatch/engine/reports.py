@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 from gpu_dispatch.errors import ErrorReport
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.wire import Failure
@@ -26,6 +24,8 @@ def report_of(action: do.SettleFailure, failure: Failure | None, worker_id: int)
 def _opened_exception(failure: Failure | None) -> BaseException | None:
     if failure is None or failure.exception is None:
         return None
+    import pickle  # here: only failures need it
+
     try:
         opened = pickle.loads(failure.exception)
     except BaseException:

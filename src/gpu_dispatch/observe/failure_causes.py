@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST_CAUSES = 50
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")

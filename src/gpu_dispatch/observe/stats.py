@@ -7,14 +7,16 @@ snapshot. No lock: each figure has one writer, and a snapshot that is a microsec
 from __future__ import annotations
 
 import heapq
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from gpu_dispatch.observe.failure_causes import FailureCauses
 from gpu_dispatch.observe.throughput import Throughput
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST_SLOWEST = 10
 DURATIONS = 101  # per worker, for the median
@@ -180,7 +182,7 @@ class RunStats:
             "busy_s": busy_s,
             "busy_share": min(1.0, busy_s / max(1e-9, now - self.started_at)),
             "last_duration": worker.last_duration,
-            "median_duration": statistics.median(worker.durations) if worker.durations else None,
+            "median_duration": _median(worker.durations),
             "setup_s": worker.setup_s,
             "batch_size": worker.batch_size,
             "log_file": worker.log_file,
@@ -195,3 +197,12 @@ def empty_snapshot() -> dict[str, Any]:
     snapshot = stats.snapshot()
     snapshot.update(start_time=None, elapsed_s=0.0)
     return snapshot
+
+
+def _median(durations: Iterable[float]) -> float | None:
+    """By hand: importing ``statistics`` takes longer than a worker takes to start."""
+    ordered = sorted(durations)
+    middle = len(ordered) // 2
+    if not ordered:
+        return None
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

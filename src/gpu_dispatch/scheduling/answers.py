@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any
 
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
@@ -17,7 +16,7 @@ from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
 from gpu_dispatch.scheduling.state import State
 from gpu_dispatch.scheduling.window import Pace
 
-NOT_HELD: Any = 0
+NOT_HELD = 0
 """Stands for a task that a slot does not hold (any more); those it holds have ``None``."""
 
 

@@ -6,8 +6,8 @@ Most tasks have no history: only those that failed, crashed or timed out at leas
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from gpu_dispatch.light import dataclass
 from gpu_dispatch.options import RetryPolicy
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.scheduling.feeding import Feeding
+from gpu_dispatch.scheduling.head_start import HeadStart
 from gpu_dispatch.scheduling.moving import Moving
 from gpu_dispatch.scheduling.restarts import Restarts
 from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
@@ -21,7 +22,17 @@ KILL_PATIENCE_S = 5.0
 
 
 class Lifecycle:
-    __slots__ = ("_feeding", "_moving", "_pace", "_restarts", "_state", "_to_start", "_waiting")
+    __slots__ = (
+        "_feeding",
+        "_head_start",
+        "_moving",
+        "_pace",
+        "_restarts",
+        "_state",
+        "_to_restart",
+        "_unborn",
+        "_waiting",
+    )
 
     def __init__(self, state: State, waiting: WaitingTasks, feeding: Feeding, moving: Moving, pace: Pace) -> None:
         self._state = state
@@ -30,7 +41,9 @@ class Lifecycle:
         self._moving = moving
         self._pace = pace
         self._restarts = Restarts(state.settings.max_restarts)
-        self._to_start: deque[Slot] = deque()
+        self._head_start = HeadStart(state.settings.cores)
+        self._unborn: deque[Slot] = deque()  # those whose first start is to come
+        self._to_restart: deque[Slot] = deque()
         devices = state.settings.devices
         for number in range(state.settings.slots):
             self._add(None if devices is None else devices[number])
@@ -45,7 +58,7 @@ class Lifecycle:
         self._pace.begin(slot)
         state.slots.append(slot)
         state.in_service += 1
-        self._to_start.append(slot)
+        self._unborn.append(slot)
         state.attention = True
         return slot
 
@@ -56,16 +69,25 @@ class Lifecycle:
 
     def start_next(self) -> None:
         """Start the workers whose turn has come, if there may be work for them."""
-        state, to_start = self._state, self._to_start
+        state = self._state
         limit = state.settings.setup_concurrency or len(state.slots)
-        while to_start and state.starting < limit:
-            if to_start[0].phase is not Phase.WAITING:
-                to_start.popleft()
-            elif self._has_work_for_another():
-                self._start(to_start.popleft())
-            else:
+        room = self._head_start.room(state.now)
+        while state.starting < limit:
+            unborn, to_restart = _still_waiting(self._unborn), _still_waiting(self._to_restart)
+            if not to_restart and not (unborn and room):
+                break
+            if not self._has_work_for_another():
                 state.attention = True  # look again after the next input
                 return
+            if unborn and room:
+                room -= 1
+                self._head_start.begin(unborn[0], state.now)
+                self._start(unborn.popleft())
+            else:
+                self._start(to_restart.popleft())
+        if self._unborn and not room:
+            state.attention = True
+            state.alarms.wake(self._head_start.next_at)
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
@@ -179,7 +201,7 @@ class Lifecycle:
         state, phase = self._state, slot.phase
         slot.deadline_at = NEVER
         if phase is Phase.WAITING:
-            self._to_start.append(slot)
+            self._to_restart.append(slot)
             state.attention = True
         elif phase is Phase.STARTING and state.closing:
             self.kill(slot, Kill.UNNEEDED, "the run is over")
@@ -211,7 +233,7 @@ class Lifecycle:
             self._state.alarms.set_deadline(slot, self._state.now + backoff_s)
         else:
             slot.deadline_at = NEVER
-            self._to_start.append(slot)
+            self._to_restart.append(slot)
             self._state.attention = True
 
     def retire(self, slot: Slot, text: str, *, in_setup: bool) -> None:
@@ -225,3 +247,9 @@ class Lifecycle:
         self._feeding.close(slot)
         self._state.in_service -= 1
         self._state.attention = True
+
+
+def _still_waiting(queue: deque[Slot]) -> deque[Slot]:
+    while queue and queue[0].phase is not Phase.WAITING:
+        queue.popleft()
+    return queue

@@ -9,8 +9,9 @@ Pure: told what was measured, it answers with a step. One instance per GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from gpu_dispatch.light import dataclass
 
 HEADROOM = 1.15
 """A worker is expected to need this much of what those before it used: first tasks rarely use the most."""

@@ -16,7 +16,6 @@ Rules for the editor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
@@ -35,6 +34,10 @@ from gpu_dispatch.scheduling.state import State
 from gpu_dispatch.scheduling.waiting import WaitingTasks
 from gpu_dispatch.scheduling.watching import WORD_SLACK_S, Watching
 from gpu_dispatch.scheduling.window import Pace
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Scheduler:

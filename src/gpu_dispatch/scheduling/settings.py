@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from gpu_dispatch.light import dataclass, field
 from gpu_dispatch.options import RetryPolicy
 
 
@@ -19,6 +18,8 @@ class SchedulerSettings:
     cleanup_timeout: float = 30.0
     setup_concurrency: int | None = None
     """How many workers may be in their setup at once; ``None`` means all."""
+    cores: int | None = None
+    """How many workers can come to life without slowing each other down; ``None`` means all. See head_start.py."""
     batch_size: int = 1
     """How many tasks a worker has in hand at once, until BatchSizeLearnt says otherwise: a slot must hold twice as many
     to never run dry."""

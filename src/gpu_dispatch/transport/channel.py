@@ -6,11 +6,16 @@ The worker's end (worker_channel.py) does block: a parent that reads slowly slow
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 
 from gpu_dispatch.transport.frames import RECEIVE_BYTES, FrameKind, FrameReader, header
 from gpu_dispatch.transport.pickling import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+else:
+    import _socket as socket  # the C half: the module itself makes enums of it all, which takes a new parent a while
 
 RECEIVE_ROUNDS = 16
 """At most this many calls before the other workers get their turn."""

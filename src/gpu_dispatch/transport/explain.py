@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
-from typing import Any
+
+from gpu_dispatch.transport.pickling import dumps
+
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST_DEPTH = 6
 MOST_CHILDREN = 1000
@@ -73,7 +77,7 @@ def _short(key: object) -> str:
 
 def _pickles(value: Any) -> bool:
     try:
-        pickle.dumps(value, protocol=5)
+        dumps(value, protocol=5)
     except BaseException:
         return False
     return True

@@ -12,9 +12,8 @@ starts with a check that costs microseconds, so that a machine without GPUs pays
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpu_dispatch.devices.model import Device
+from gpu_dispatch.light import dataclass
 
 
 @dataclass(frozen=True, slots=True)

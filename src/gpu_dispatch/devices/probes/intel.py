@@ -6,12 +6,12 @@ i915 publishes ``lmem_total_bytes`` for those, xe a ``tile0`` folder; integrated
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from gpu_dispatch.devices import sysfs
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import ABSENT, Findings
 from gpu_dispatch.devices.probes.amd import bus_of, cards
+from gpu_dispatch.light import replace
 
 INTEGRATED = "integrated graphics: shares the memory of the host"
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
 
 from gpu_dispatch.devices import sysfs
 from gpu_dispatch.devices.model import Device, Vendor
 from gpu_dispatch.devices.probes import ABSENT, Findings
+from gpu_dispatch.light import replace
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 
 def bindings() -> Any | None:
