@@ -94,17 +94,21 @@ def test_workers_killed_in_the_middle_of_transfers_leave_nothing(tmp_path: Path)
     before, mapped, descriptors = shared_memory(), mappings(), len(os.listdir("/proc/self/fd"))
     record = Record()
     dispatcher = Dispatcher(ArrayWorker, [0, 1], max_restarts=50, max_crashes=5, retries=4)
-    killed = 0
+    killed: set[int] = set()
+
+    def living_pid() -> int:
+        while True:
+            for status in dispatcher.get_stats()["gpu_status"].values():
+                if status["pid"] is not None and status["pid"] not in killed:
+                    return status["pid"]
+            time.sleep(0.001)
 
     def items() -> Iterator[Any]:
-        nonlocal killed
         for number in range(300):
-            if number % 20 == 19:
-                for status in dispatcher.get_stats()["gpu_status"].values():
-                    if status["pid"] is not None and killed < 12:
-                        os.kill(status["pid"], signal.SIGKILL)
-                        killed += 1
-                        break
+            if number % 20 == 19 and len(killed) < 12:
+                pid = living_pid()
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
             yield numpy.full(1_000_000, number, dtype=numpy.float32)
 
     def on_success(task_id: int, result: Any, worker_id: int) -> None:
@@ -113,7 +117,7 @@ def test_workers_killed_in_the_middle_of_transfers_leave_nothing(tmp_path: Path)
     dispatcher.run(items(), **{**record.callbacks(), "on_success": on_success})
     record.stats = dispatcher.get_stats()
     record.check(300)
-    assert killed >= 8
+    assert len(killed) == 12
     assert set(record.successes.values()) == {True}
     gc.collect()
     assert mappings() == mapped
