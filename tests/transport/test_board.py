@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_dispatch.backends.opening import open_frame, open_records
+from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import (
     COUNT,
     FAILURE,
     FLUSH,
+    LARGE,
     MOST_RUNNING,
     PAGE_AT,
     PAGE_BYTES,
@@ -27,6 +29,7 @@ from gpu_dispatch.transport.board import (
     create_board_file,
     read_records,
 )
+from gpu_dispatch.transport.codec import Large, Packer, large_to_bytes
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 
 
@@ -41,6 +44,7 @@ def board() -> Iterator[tuple[Board, BoardReader]]:
 
 
 Pair = tuple[Board, BoardReader]
+Arena = tuple[ArenaWriter, ArenaReader]
 
 
 def frame_of(board: Board) -> tuple[int, int, memoryview]:
@@ -48,6 +52,21 @@ def frame_of(board: Board) -> tuple[int, int, memoryview]:
     kind, *parts = board.frame()
     data = memoryview(b"".join(bytes(part) for part in parts))
     return kind, *FLUSH.unpack_from(data), data[FLUSH.size :]
+
+
+def test_large_values_that_were_not_sent_are_read_from_a_dead_worker(board: Pair, arena: Arena) -> None:
+    worker, parent = board
+    writer, reader = arena
+    packed = Packer(writer).pack(b"x" * 100_000)
+    assert isinstance(packed, Large)
+    worker.add(1, 0.5, LARGE, large_to_bytes(packed))
+    worker.add(2, 0.5, LARGE, pickle.dumps("no such place"))
+
+    answered = open_records(parent.last_records(), reader)
+
+    assert (answered.task_ids, answered.values) == ([1], [b"x" * 100_000])
+    assert 100_000 < answered.size < 101_000
+    assert [task_id for task_id, _, _ in answered.failures] == [2]
 
 
 def test_records_that_were_not_sent_are_read_from_a_dead_worker(board: Pair) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
-from gpu_dispatch.backends.opening import open_frame, open_large, open_message, open_records
+from gpu_dispatch.backends.opening import open_frame, open_message, open_records
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.wake_pipe import WakePipe
@@ -25,7 +25,7 @@ from gpu_dispatch.devices import DeviceMonitor, Grant
 from gpu_dispatch.transport.board import FLUSH
 from gpu_dispatch.transport.codec import Packed, WillNotPickle, pack_atoms, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
-from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
+from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
 
 CHECK_EXIT_S = 0.1
 """Where there is no pidfd (not Linux), how often exits are looked for."""
@@ -264,14 +264,12 @@ class LocalBackend:
         self, slot: int, process: WorkerProcess, kind: int, body: memoryview, said: list[tuple[int, Said]]
     ) -> None:
         if kind != FrameKind.MESSAGE:
-            answered = open_frame(kind, body[FLUSH.size :])
+            answered = open_frame(kind, body[FLUSH.size :], process.results)
             process.board.note_received(*FLUSH.unpack_from(body))
             said.append((slot, answered))
             return
         message = open_message(body)
-        if isinstance(message, LargeResult):
-            said.append((slot, open_large(message, process.results)))
-        elif isinstance(message, Finished):
+        if isinstance(message, Finished):
             process.finished = True
             process.kill_at = time.monotonic() + EXIT_S
         else:
@@ -291,7 +289,7 @@ class LocalBackend:
                 break
         records = process.board.last_records()
         if records:
-            said.append((slot, open_records(records)))
+            said.append((slot, open_records(records, process.results)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         self._gate.worker_died(slot, process.pid)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.board import FAILURE, VALUE, read_records
-from gpu_dispatch.transport.codec import packed_size, unpack
+from gpu_dispatch.transport.board import FAILURE, LARGE, VALUE, read_records
+from gpu_dispatch.transport.codec import large_from_bytes, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.wire import (
@@ -17,7 +17,6 @@ from gpu_dispatch.wire import (
     Failure,
     Finished,
     GivenBack,
-    LargeResult,
     Ready,
     SetupRaised,
     TaskBegan,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from gpu_dispatch.transport.board import Record
 
 
-def open_frame(kind: int, body: memoryview) -> TasksAnswered:
+def open_frame(kind: int, body: memoryview, arena: ArenaReader | None = None) -> TasksAnswered:
     """Raises BrokenFrame when it is none of ours."""
     if kind == FrameKind.ATOMS:
         try:
@@ -38,10 +37,10 @@ def open_frame(kind: int, body: memoryview) -> TasksAnswered:
         if not whole:
             raise BrokenFrame("a frame of numbers with a part missing")
         return TasksAnswered(ids, values, busy, [], len(body))
-    return open_records(read_records(body), len(body))
+    return open_records(read_records(body), arena, len(body))
 
 
-WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, LargeResult, Finished)
+WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, Finished)
 """What a worker may say."""
 
 
@@ -56,30 +55,30 @@ def open_message(body: memoryview) -> Any:
     return message
 
 
-def open_records(records: list[Record], size: int = 0) -> TasksAnswered:
+def open_records(records: list[Record], arena: ArenaReader | None = None, size: int = 0) -> TasksAnswered:
     """Unpickle each by itself: one that will not load is that task's failure, nobody else's."""
-    answered = TasksAnswered([], [], [], [], size)
+    task_ids: list[int] = []
+    values: list[Any] = []
+    busy: list[float] = []
+    failures: list[tuple[int, float, Failure]] = []
     for task_id, busy_s, tag, data in records:
         try:
-            value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
+            if tag == LARGE:
+                large = large_from_bytes(data)
+                value = unpack(large, arena)
+                size += large.size
+            else:
+                value = pickle.loads(data) if tag in (VALUE, FAILURE) else data
         except BaseException as error:
-            answered.failures.append((task_id, busy_s, _will_not_open(error)))
+            failures.append((task_id, busy_s, _will_not_open(error)))
             continue
         if tag == FAILURE:
-            answered.failures.append((task_id, busy_s, value))
+            failures.append((task_id, busy_s, value))
         else:
-            answered.task_ids.append(task_id)
-            answered.values.append(value)
-            answered.busy_s.append(busy_s)
-    return answered
-
-
-def open_large(message: LargeResult, arena: ArenaReader) -> TasksAnswered:
-    try:
-        value = unpack(message.packed, arena)
-    except BaseException as error:
-        return TasksAnswered([], [], [], [(message.task_id, message.busy_s, _will_not_open(error))])
-    return TasksAnswered([message.task_id], [value], [message.busy_s], [], packed_size(message.packed))
+            task_ids.append(task_id)
+            values.append(value)
+            busy.append(busy_s)
+    return TasksAnswered(task_ids, values, busy, failures, size)
 
 
 def _will_not_open(error: BaseException) -> Failure:

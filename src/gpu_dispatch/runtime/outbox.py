@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock
 
-from gpu_dispatch.transport.board import FAILURE, VALUE, Board
-from gpu_dispatch.transport.codec import Large, Packer
+from gpu_dispatch.transport.board import FAILURE, LARGE, VALUE, Board
+from gpu_dispatch.transport.codec import Large, Packer, large_to_bytes
 from gpu_dispatch.transport.pickling import dumps
-from gpu_dispatch.wire import Failure, LargeResult
+from gpu_dispatch.wire import Failure
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
+FLUSH_BYTES = 1 << 21
+"""... and large ones until there are so many bytes of them. Each that waits keeps a piece of the arena, and the next
+one is written to memory that is not in the cache; but a frame for each would cost more than its copy."""
 
 
 class Outbox:
@@ -41,6 +44,7 @@ class Outbox:
         self._channel = channel
         self._board = board
         self._lock = allocate_lock()
+        self._large_bytes = 0  # of results that have not been sent
         self.quiet_since = 0.0
         """When the parent last heard from us."""
 
@@ -54,8 +58,10 @@ class Outbox:
                 return
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
-                self._flush(self._write)
-                self._write(self._channel.send, LargeResult(task_id, busy_s, packed))
+                self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
+                self._large_bytes += packed.size
+                if self._large_bytes >= FLUSH_BYTES:
+                    self._flush(self._write)
             else:
                 self._add(task_id, busy_s, VALUE, packed)
         finally:
@@ -95,6 +101,7 @@ class Outbox:
         if self._board.has_records:
             do(self._channel.send_frame, *self._board.frame())
             self._board.sent()
+            self._large_bytes = 0
         self.quiet_since = time.monotonic()
 
     def _write(self, write: Callable[..., None], *parts: Any) -> None:

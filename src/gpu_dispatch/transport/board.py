@@ -47,8 +47,9 @@ FLUSH = struct.Struct("<Q")  # the flush number, at the head of every frame with
 RECORD = struct.Struct("<BIQd")  # tag, length of what follows, task id, busy seconds
 INT_RECORD = struct.Struct("<BIQdq")
 FLOAT_RECORD = struct.Struct("<BIQdd")
-VALUE, FAILURE, INT, FLOAT = range(4)
-"""Tags: a pickled value, a pickled Failure; numbers are stored as they are: pickling costs more than they do."""
+VALUE, FAILURE, INT, FLOAT, LARGE = range(5)
+"""Tags: a pickled value, a pickled Failure; numbers are stored as they are: pickling costs more than they do. Of a
+large value, where it lies in the arena, which outlives the worker as this page does."""
 
 NEVER = float("inf")
 """The instant of a task whose clock stands still: it is done, and its result waits to be written."""
@@ -242,7 +243,7 @@ def read_records(page: memoryview, most: int | None = None, records: list[Record
                 (data,) = _FLOAT_VALUE.unpack(data)
         except struct.error as error:
             raise BrokenFrame(f"a record is cut short: {error}") from None
-        if at > size or tag > FLOAT:
+        if at > size or tag > LARGE:
             raise BrokenFrame(f"a record of kind {tag} and {length} bytes was announced")
         records.append((task_id, busy_s, tag, data))
     return records
