@@ -41,8 +41,10 @@ class Large:
 
     @property
     def size(self) -> int:
-        body = self.pickle.size if isinstance(self.pickle, Ref) else len(self.pickle)
-        return body + sum(ref.size for ref in self.buffers)
+        size = self.pickle.size if isinstance(self.pickle, Ref) else len(self.pickle)
+        for ref in self.buffers:  # mostly one: a generator would cost more than the sum
+            size += ref.size
+        return size
 
 
 Packed = bytes | memoryview | Large
@@ -56,7 +58,7 @@ def large_to_bytes(large: Large) -> bytes:
 
 def large_from_bytes(data: bytes | memoryview) -> Large:
     body, buffers = loads(data)
-    return Large(Ref(*body) if type(body) is tuple else body, tuple(Ref(*ref) for ref in buffers))
+    return Large(Ref(*body) if type(body) is tuple else body, tuple([Ref(*ref) for ref in buffers]))
 
 
 def _flat(ref: Ref) -> tuple[int, int, int, int]:
