@@ -44,14 +44,7 @@ IN_PARENT = (
     Stage("write", ("gpu_dispatch.transport.channel:Channel.flush",)),
     Stage("poll", ("gpu_dispatch.backends.local:LocalBackend.wait",)),
     Stage("read", ("gpu_dispatch.transport.channel:Channel.receive",)),
-    Stage(
-        "decode",
-        (
-            "gpu_dispatch.backends.local:read_frame",
-            "gpu_dispatch.backends.local:open_rows",
-            "gpu_dispatch.backends.local:open_large",
-        ),
-    ),
+    Stage("decode", ("gpu_dispatch.backends.local:read_frame", "gpu_dispatch.backends.local:open_rows")),
     Stage("delivery, with your callback", ("gpu_dispatch.engine.delivery:Delivery.deliver",)),
 )
 RUNNER = "worker: bookkeeping around a task"

@@ -9,10 +9,10 @@ Parent → worker:
 Worker → parent:
     Ready        setup is done                     SetupRaised, CleanupRaised
     TaskBegan    sent only while somebody listens
-    LargeResult  a finished task with large data; small ones come in frames of many (see transport/board.py)
     GivenBack    the answer to RecallTasks
     Finished     cleanup is done; the process is about to exit
     BatchSizeLearnt
+Finished tasks come in frames of many: see transport/board.py.
 """
 
 from __future__ import annotations
@@ -121,16 +121,6 @@ class TaskBegan:
 class Ready:
     setup_s: float
     pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class LargeResult:
-    """One finished task whose value lies in the arena."""
-
-    task_id: int
-    busy_s: float
-    packed: Any
-    """A ``transport.codec.Large``."""
 
 
 @dataclass(frozen=True, slots=True)

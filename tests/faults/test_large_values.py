@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from plain_workers import Arrays, Echo, Megabytes
@@ -84,3 +87,27 @@ def test_strings_that_no_utf8_can_hold_and_empty_ones_come_back_as_they_went() -
 
     record.check(len(items))
     assert list(dict(sorted(record.successes.items())).values()) == items
+
+
+class DiesBesideItsResults(Echo):
+    """Large results, and then its death, before they could be sent."""
+
+    def process(self, item: tuple[str, int]) -> Any:
+        import numpy
+
+        path, number = item
+        with open(path, "a") as history:
+            history.write(f"{number}\n")
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return numpy.full(25_000, number)
+
+
+def test_large_results_that_were_not_sent_survive_their_worker_and_are_not_made_again(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    record = run(DiesBesideItsResults, [(str(history), number) for number in range(6)], gpu_ids=[0], window=6)
+
+    record.check(6)
+    assert set(record.errors) == {3}
+    assert all((array == task_id).all() for task_id, array in record.successes.items())
+    assert history.read_text().split() == [str(number) for number in range(6)]

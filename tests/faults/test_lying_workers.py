@@ -15,9 +15,11 @@ from recording import Record, run
 
 from gpu_dispatch.engine import notices as note
 from gpu_dispatch.engine.run import Run
+from gpu_dispatch.transport.arena import Ref
+from gpu_dispatch.transport.codec import Large, large_to_bytes
 from gpu_dispatch.transport.frames import FrameKind, header
-from gpu_dispatch.transport.rows import HEAD, INT, ROW, VALUE
-from gpu_dispatch.wire import GivenBack, LargeResult, Ready
+from gpu_dispatch.transport.rows import HEAD, INT, LARGE, ROW, VALUE
+from gpu_dispatch.wire import GivenBack, Ready
 
 
 def framed(kind: int, body: bytes) -> bytes:
@@ -26,6 +28,14 @@ def framed(kind: int, body: bytes) -> bytes:
 
 def message(value: Any) -> bytes:
     return framed(FrameKind.MESSAGE, pickle.dumps(value))
+
+
+def large_result(task_id: int, data: bytes) -> bytes:
+    rows = HEAD.pack(1 << 40, 1) + ROW.pack(task_id, 0.0, len(data)) + bytes((LARGE,))
+    return framed(FrameKind.RESULTS, rows + data)
+
+
+NOWHERE = large_to_bytes(Large(pickle.dumps(None), (Ref(5000, 1 << 60, 4096, 4096),)))
 
 
 class Exits:
@@ -56,7 +66,9 @@ LIES: dict[str, bytes] = {
     "a result of a task that it never had": framed(
         FrameKind.RESULTS, HEAD.pack(1 << 40, 1) + ROW.pack(100_000, 0.0, 3) + bytes((INT,))
     ),
-    "a large result that is nowhere": message(LargeResult(100_000, 0.0, None)),  # type: ignore[arg-type]
+    "a large result that is none": large_result(100_000, pickle.dumps(None)),
+    "a large result that is nowhere": large_result(100_000, NOWHERE),
+    "its own result, that is nowhere": large_result(2, NOWHERE),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.backends.opening import open_last_rows, open_rows
+from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import (
     COUNT,
     DATA_BYTES,
@@ -25,8 +27,9 @@ from gpu_dispatch.transport.board import (
     BoardReader,
     create_board_file,
 )
+from gpu_dispatch.transport.codec import Large, Packer, large_to_bytes
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
-from gpu_dispatch.transport.rows import FAILURE, FLOAT_ROW, HEAD, ROW, VALUE, read_frame
+from gpu_dispatch.transport.rows import FAILURE, FLOAT_ROW, HEAD, LARGE, ROW, VALUE, read_frame
 from gpu_dispatch.wire import Failure
 
 
@@ -41,6 +44,8 @@ def board() -> Iterator[tuple[Board, BoardReader]]:
 
 
 Pair = tuple[Board, BoardReader]
+Arena = tuple[ArenaWriter, ArenaReader]
+NO_ARENA: Any = None
 
 
 def frame_of(board: Board) -> tuple[int, TasksAnswered]:
@@ -48,12 +53,29 @@ def frame_of(board: Board) -> tuple[int, TasksAnswered]:
     kind, *parts = board.frame()
     assert kind == FrameKind.RESULTS
     flush, rows = read_frame(memoryview(b"".join(bytes(part) for part in parts)))
-    return flush, open_rows(rows)
+    return flush, open_rows(rows, NO_ARENA, 0)
 
 
 def last_of(parent: BoardReader) -> TasksAnswered:
     rows = parent.last_rows()
-    return TasksAnswered([], [], [], []) if rows is None else open_last_rows(rows)
+    return TasksAnswered([], [], [], []) if rows is None else open_last_rows(rows, NO_ARENA)
+
+
+def test_large_values_that_were_not_sent_are_read_from_a_dead_worker(board: Pair, arena: Arena) -> None:
+    worker, parent = board
+    writer, reader = arena
+    packed = Packer(writer).pack(b"x" * 100_000)
+    assert isinstance(packed, Large)
+    worker.add(1, 0.5, LARGE, large_to_bytes(packed))
+    worker.add(2, 0.5, LARGE, pickle.dumps("no such place"))
+
+    rows = parent.last_rows()
+    assert rows is not None
+    answered = open_rows(rows, reader, 50)
+
+    assert (answered.task_ids, answered.values) == ([1], [b"x" * 100_000])
+    assert 100_000 < answered.size < 101_000
+    assert [task_id for task_id, _, _ in answered.failures] == [2]
 
 
 def test_rows_that_were_not_sent_are_read_from_a_dead_worker(board: Pair) -> None:
@@ -169,7 +191,7 @@ def test_a_row_with_more_data_than_the_board_holds_is_a_frame_by_itself(board: P
     kind, head, body = worker.frame_of(5, 0.5, VALUE, data)
     assert kind == FrameKind.RESULTS
     _, rows = read_frame(memoryview(head + body))
-    answered = open_rows(rows)
+    answered = open_rows(rows, NO_ARENA, 0)
     assert (answered.task_ids, answered.values) == ([5], ["x" * 100_000])
 
 
@@ -189,7 +211,7 @@ def test_a_result_that_will_not_open_is_its_own_tasks_failure(board: Pair) -> No
 def test_garbage_is_refused_and_nothing_else(count: int, data: bytes) -> None:
     for body in (data, HEAD.pack(0, count) + data):
         try:
-            answered = open_rows(read_frame(memoryview(body))[1])
+            answered = open_rows(read_frame(memoryview(body))[1], NO_ARENA, 0)
         except BrokenFrame:
             continue
         assert len(answered.task_ids) == len(answered.values) == len(answered.busy_s)
@@ -216,10 +238,10 @@ def test_a_frame_cut_short_is_refused(board: Pair) -> None:
     worker, _ = board
     worker.add(1, 0.1, VALUE, pickle.dumps("12345"))
     whole = b"".join(bytes(part) for part in worker.frame()[1:])
-    assert open_rows(read_frame(memoryview(whole))[1]).values == ["12345"]
+    assert open_rows(read_frame(memoryview(whole))[1], NO_ARENA, 0).values == ["12345"]
     for length in range(len(whole)):
         with pytest.raises(BrokenFrame):
-            open_rows(read_frame(memoryview(whole[:length]))[1])
+            open_rows(read_frame(memoryview(whole[:length]))[1], NO_ARENA, 0)
 
 
 def test_rows_of_ints_and_of_floats_have_one_layout() -> None:

@@ -158,4 +158,4 @@ class _InlineWorker:
 
     def send_frame(self, kind: int, *parts: Any) -> None:
         _, rows = read_frame(memoryview(b"".join(parts)))
-        self._said.append((self._slot, open_rows(rows)))
+        self._said.append((self._slot, open_rows(rows, self._arena, 0)))

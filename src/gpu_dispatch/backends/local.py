@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
-from gpu_dispatch.backends.opening import open_large, open_last_rows, open_message, open_rows
+from gpu_dispatch.backends.opening import open_last_rows, open_message, open_rows
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.wake_pipe import WakePipe
@@ -23,7 +23,7 @@ from gpu_dispatch.devices import DeviceMonitor, Grant
 from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_atoms, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
-from gpu_dispatch.wire import Boot, Finish, Finished, LargeResult, RecallTasks, RunTasks
+from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
 
 TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
 if TYPE_CHECKING:
@@ -262,14 +262,12 @@ class LocalBackend:
     ) -> None:
         if kind != FrameKind.MESSAGE:
             flush, rows = read_frame(body)
-            answered = open_rows(rows, len(body))
+            answered = open_rows(rows, process.results, len(body))
             process.board.note_received(flush)
             said.append((slot, answered))
             return
         message = open_message(body)
-        if isinstance(message, LargeResult):
-            said.append((slot, open_large(message, process.results)))
-        elif isinstance(message, Finished):
+        if isinstance(message, Finished):
             process.finished = True
             process.kill_at = time.monotonic() + EXIT_S
         else:
@@ -289,7 +287,7 @@ class LocalBackend:
                 break
         rows = process.board.last_rows()
         if rows is not None:
-            said.append((slot, open_last_rows(rows)))
+            said.append((slot, open_last_rows(rows, process.results)))
         suspects = tuple(process.board.running())
         cause = process.bury()
         self._gate.worker_died(slot, process.pid)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.transport.arena import ArenaReader
-from gpu_dispatch.transport.codec import packed_size, unpack
+from gpu_dispatch.transport.codec import large_from_bytes, unpack
 from gpu_dispatch.transport.explain import safe_str
 from gpu_dispatch.transport.frames import BrokenFrame
 from gpu_dispatch.transport.pickling import loads
-from gpu_dispatch.transport.rows import FAILURE, FLOAT, INT, VALUE, Rows
+from gpu_dispatch.transport.rows import FAILURE, FLOAT, INT, LARGE, VALUE, Rows
 from gpu_dispatch.wire import (
     BatchSizeLearnt,
     CleanupRaised,
     Failure,
     Finished,
     GivenBack,
-    LargeResult,
     Ready,
     SetupRaised,
     TaskBegan,
@@ -25,7 +24,7 @@ TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by 
 if TYPE_CHECKING:
     from typing import Any
 
-WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, LargeResult, Finished)
+WORDS = (Ready, SetupRaised, CleanupRaised, TaskBegan, GivenBack, BatchSizeLearnt, Finished)
 """What a worker may say."""
 
 
@@ -40,8 +39,11 @@ def open_message(body: memoryview) -> Any:
     return message
 
 
-def open_rows(rows: Rows, size: int = 0) -> TasksAnswered:
-    """Each pickle by itself: one that will not load is that task's failure, nobody else's. Raises BrokenFrame."""
+def open_rows(rows: Rows, arena: ArenaReader, size: int) -> TasksAnswered:
+    """Each pickle by itself: one that will not load is that task's failure, nobody else's. Raises BrokenFrame.
+
+    ``size``: of the frame. What lies in the arena is added.
+    """
     tag = rows.only_tag
     if tag == INT:
         return TasksAnswered(rows.ids, rows.ints(), rows.busy_s, [], size)
@@ -54,51 +56,50 @@ def open_rows(rows: Rows, size: int = 0) -> TasksAnswered:
             raise
         except BaseException:
             pass  # one of them will not load: see below which
-    answered = TasksAnswered([], [], [], [], size)
-    _open_one_by_one(rows, answered)
-    return answered
+    some = TasksAnswered([], [], [], [])
+    size += _open_one_by_one(rows, arena, some)
+    return TasksAnswered(some.task_ids, some.values, some.busy_s, some.failures, size)
 
 
-def open_last_rows(rows: Rows) -> TasksAnswered:
+def open_last_rows(rows: Rows, arena: ArenaReader) -> TasksAnswered:
     """Of a dead worker, which may have destroyed them: as many as make sense."""
-    answered = TasksAnswered([], [], [], [])
+    some = TasksAnswered([], [], [], [])
     try:
-        _open_one_by_one(rows, answered)
+        _open_one_by_one(rows, arena, some)
     except BrokenFrame:
         pass
-    return answered
+    return some
 
 
-def _open_one_by_one(rows: Rows, answered: TasksAnswered) -> None:
-    floats, size, start = rows.floats(), len(rows.data), 0
+def _open_one_by_one(rows: Rows, arena: ArenaReader, some: TasksAnswered) -> int:
+    """Adds them to ``some``; returns how many bytes of them lie in the arena."""
+    floats, size, start, in_arena = rows.floats(), len(rows.data), 0, 0
     for i, (task_id, busy_s, tag, word) in enumerate(zip(rows.ids, rows.busy_s, rows.tags, rows.ints(), strict=True)):
         if tag == INT:
             value: Any = word
         elif tag == FLOAT:
             value = floats[i]
-        elif tag > FAILURE or not start <= word <= size:
+        elif tag > LARGE or not start <= word <= size:
             raise BrokenFrame(f"a result of kind {tag} was announced, up to {word} of {size} bytes")
         else:
             piece, start = rows.data[start:word], word
             try:
-                value = loads(piece)
+                if tag == LARGE:
+                    large = large_from_bytes(piece)
+                    value = unpack(large, arena)
+                    in_arena += large.size
+                else:
+                    value = loads(piece)
             except BaseException as error:
-                answered.failures.append((task_id, busy_s, _will_not_open(error)))
+                some.failures.append((task_id, busy_s, _will_not_open(error)))
                 continue
             if tag == FAILURE:
-                answered.failures.append((task_id, busy_s, value))
+                some.failures.append((task_id, busy_s, value))
                 continue
-        answered.task_ids.append(task_id)
-        answered.values.append(value)
-        answered.busy_s.append(busy_s)
-
-
-def open_large(message: LargeResult, arena: ArenaReader) -> TasksAnswered:
-    try:
-        value = unpack(message.packed, arena)
-    except BaseException as error:
-        return TasksAnswered([], [], [], [(message.task_id, message.busy_s, _will_not_open(error))])
-    return TasksAnswered([message.task_id], [value], [message.busy_s], [], packed_size(message.packed))
+        some.task_ids.append(task_id)
+        some.values.append(value)
+        some.busy_s.append(busy_s)
+    return in_arena
 
 
 def _will_not_open(error: BaseException) -> Failure:

@@ -6,10 +6,10 @@ import time
 from _thread import allocate_lock
 
 from gpu_dispatch.transport.board import Board
-from gpu_dispatch.transport.codec import Large, Packer
+from gpu_dispatch.transport.codec import Large, Packer, large_to_bytes
 from gpu_dispatch.transport.pickling import dumps
-from gpu_dispatch.transport.rows import FAILURE, VALUE
-from gpu_dispatch.wire import Failure, LargeResult
+from gpu_dispatch.transport.rows import FAILURE, LARGE, VALUE
+from gpu_dispatch.wire import Failure
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
+FLUSH_BYTES = 1 << 21
+"""... and large ones until there are so many bytes of them. Each that waits keeps a piece of the arena, and the next
+one is written to memory that is not in the cache; but a frame for each would cost more than its copy."""
 
 
 class Outbox:
@@ -42,6 +45,7 @@ class Outbox:
         self._channel = channel
         self._board = board
         self._lock = allocate_lock()
+        self._large_bytes = 0  # of results that have not been sent
         self.quiet_since = 0.0
         """When the parent last heard from us."""
 
@@ -55,8 +59,10 @@ class Outbox:
                 return
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
-                self._flush(self._write)
-                self._write(self._channel.send, LargeResult(task_id, busy_s, packed))
+                self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
+                self._large_bytes += packed.size
+                if self._large_bytes >= FLUSH_BYTES:
+                    self._flush(self._write)
             else:
                 self._add(task_id, busy_s, VALUE, packed)
         finally:
@@ -96,6 +102,7 @@ class Outbox:
         if self._board.has_rows:
             do(self._channel.send_frame, *self._board.frame())
             self._board.sent()
+            self._large_bytes = 0
         self.quiet_since = time.monotonic()
 
     def _write(self, write: Callable[..., None], *parts: Any) -> None:

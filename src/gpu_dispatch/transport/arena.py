@@ -21,6 +21,7 @@ import mmap
 import os
 
 from gpu_dispatch.light import dataclass
+from gpu_dispatch.transport.copying import copy
 from gpu_dispatch.transport.memory import create_memory_file
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
@@ -99,7 +100,7 @@ class ArenaWriter:
         if piece is None:
             return None
         offset = self._pieces[piece][0]
-        self._memory[offset : offset + size] = buffer
+        copy(self._memory[offset : offset + size], buffer)
         self._memory[piece] = TAKEN
         self._taken.append(piece)
         return Ref(piece, offset, capacity, size)
@@ -112,7 +113,10 @@ class ArenaWriter:
     def close(self) -> None:
         os.close(self._fd)
         self._memory.release()
-        self._map.close()
+        try:
+            self._map.close()
+        except BufferError:  # a thread that was to help with a copy has not ended; the memory goes when it does
+            pass
 
     def _take(self, capacity: int) -> int | None:
         free = self._free.get(capacity)

@@ -37,11 +37,12 @@ def encode(message: object) -> bytes:
 class Channel:
     """The parent's end."""
 
-    __slots__ = ("_backlog", "_reader", "_socket", "closed")
+    __slots__ = ("_arrived", "_backlog", "_reader", "_socket", "closed")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._reader = FrameReader()
+        self._arrived = memoryview(bytearray(RECEIVE_BYTES))
         self._backlog: deque[memoryview] = deque()
         self.closed = False
 
@@ -79,15 +80,15 @@ class Channel:
         frames: list[tuple[int, memoryview]] = []
         for _ in range(RECEIVE_ROUNDS):
             try:
-                data = self._socket.recv(RECEIVE_BYTES)
+                size = self._socket.recv_into(self._arrived)
             except (BlockingIOError, InterruptedError):
                 return frames, True
             except OSError:
                 return frames, False
-            if not data:
+            if not size:
                 return frames, False
-            frames += self._reader.feed(data)
-            if len(data) < RECEIVE_BYTES:
+            frames += self._reader.feed(self._arrived[:size])
+            if size < RECEIVE_BYTES:
                 break
         return frames, True
 

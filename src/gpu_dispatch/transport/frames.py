@@ -7,7 +7,8 @@ import struct
 HEADER = struct.Struct("<QB")
 
 RECEIVE_BYTES = 1 << 18
-"""Per system call. Larger means fewer calls for large results, at the price of memory held per call."""
+"""Per system call. Larger means fewer calls for large results, at the price of memory held per channel: a buffer of
+this size is kept, because to allocate and shrink one for every call takes four times as long as the call."""
 MOST_BYTES = 1 << 40
 """A length above this is not a frame but garbage: somebody wrote into our socket."""
 
@@ -37,7 +38,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[int, memoryview]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[int, memoryview]]:
         """Add what arrived; get the frames that are complete now."""
         buffer = self._buffer
         buffer += data

@@ -26,8 +26,9 @@ ROW = struct.Struct("Qdq")
 FLOAT_ROW = struct.Struct("Qdd")
 HEAD = struct.Struct("QQ")
 """Of a frame: number of the flush, how many rows."""
-INT, FLOAT, VALUE, FAILURE = range(4)
-"""Tags: a plain number, a pickled value, a pickled Failure."""
+INT, FLOAT, VALUE, FAILURE, LARGE = range(5)
+"""Tags: a plain number, a pickled value, a pickled Failure; of a large value, where it lies in the arena (which outlives
+the worker as the board does)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class WorkerChannel:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._reader = FrameReader()
+        self._arrived = memoryview(bytearray(RECEIVE_BYTES))
         self._lock = allocate_lock()
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
@@ -46,11 +47,11 @@ class WorkerChannel:
         """The next messages, waiting for at least one; ``None`` when the parent is gone."""
         while True:
             try:
-                data = os.read(self._fd, RECEIVE_BYTES)
+                size = os.readv(self._fd, (self._arrived,))
             except OSError:
                 return None
-            if not data:
+            if not size:
                 return None
-            frames = self._reader.feed(data)
+            frames = self._reader.feed(self._arrived[:size])
             if frames:
                 return [loads(body) for _, body in frames]
