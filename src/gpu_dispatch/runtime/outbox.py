@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 FLUSH_S = 0.004
 """Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
-FLUSH_BYTES = 1 << 21
-"""... and large ones until there are so many bytes of them. Each that waits keeps a piece of the arena, and the next
-one is written to memory that is not in the cache; but a frame for each would cost more than its copy."""
+FLUSH_BYTES = 1 << 20
+"""... and large ones until there are so many bytes of them. More, and the window is used up while they wait, and the
+next one is written to memory that is not in the cache; fewer, and each costs a frame and a wake-up of the parent."""
 
 
 class Outbox:
