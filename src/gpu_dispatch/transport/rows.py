@@ -27,8 +27,8 @@ FLOAT_ROW = struct.Struct("Qdd")
 HEAD = struct.Struct("QQ")
 """Of a frame: number of the flush, how many rows."""
 INT, FLOAT, VALUE, FAILURE, LARGE = range(5)
-"""Tags: a plain number, a pickled value, a pickled Failure; of a large value, where it lies in the arena (which outlives
-the worker as the board does)."""
+"""Tags: a plain number, a pickled value, a pickled Failure; of a large value, where it lies in the arena. That outlives
+the worker, as the board does."""
 
 
 @dataclass(frozen=True, slots=True)
