@@ -8,6 +8,7 @@ from gpu_dispatch.errors import SoftTimeout
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
+from gpu_dispatch.transport.board import SINCE, TASK
 from gpu_dispatch.transport.codec import PACKED, WillNotPickle
 from gpu_dispatch.wire import Failure, TaskBegan
 
@@ -52,11 +53,12 @@ class TaskRunner:
         once per task: the end of one is the start of the next.
         """
         worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
-        process, start, succeed = worker.process, self._board.start, outbox.succeed
+        process, succeed = worker.process, outbox.succeed
+        start, words, instants = self._board.start, self._board.words, self._board.instants
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         unpack, packed = self._mailbox.open, PACKED
         limit_s, announce = timer.limit_s, self._announce
-        is_sound = True
+        is_sound, was_resting = True, True
         timer.install()
         now = monotonic()
         try:
@@ -66,9 +68,15 @@ class TaskRunner:
                 except IndexError:
                     if not self._wait_for_mail():
                         break
-                    now = monotonic()
+                    now, was_resting = monotonic(), True
                     continue
-                start(task_id, now)  # from here on a death is charged to this task, and its time counts
+                # From here on a death is charged to this task, and its time counts.
+                if was_resting:
+                    start(task_id, now)
+                    was_resting = False
+                else:
+                    instants[SINCE] = now
+                    words[TASK] = task_id
                 worker.task_id = task_id
                 if announce is not None and now >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
@@ -98,10 +106,12 @@ class TaskRunner:
                         is_sound = False
                         break
                     now = monotonic()  # a traceback takes a while
-                if now >= outbox.quiet_since + FLUSH_S:
+                quiet_since = outbox.quiet_since
+                if now < quiet_since:  # something was written meanwhile: that is not the next task's time
+                    now = quiet_since
+                elif now >= quiet_since + FLUSH_S:
                     outbox.flush()
-                if now < outbox.quiet_since:
-                    now = outbox.quiet_since  # something was written meanwhile: that is not the next task's time
+                    now = outbox.quiet_since
         finally:
             timer.uninstall()
         # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 RUNNING, FLUSHES, COUNT, FIRST = 0, 2, 3, 8
+SINCE, TASK = FIRST, FIRST + 1
+"""Where the only running task is noted."""
 MOST_RUNNING = 4096
 """Tasks that can be noted as running at once: a batch, and those in preprocessing."""
 MOST_READINGS = 100
@@ -58,11 +60,12 @@ class Board:
     def __init__(self, fd: int) -> None:
         self._map = mmap.mmap(fd, BOARD_BYTES)
         view = memoryview(self._map)
-        self._words = view[:ROWS_AT].cast("Q")
-        self._instants = view[:ROWS_AT].cast("d")  # the same words, read as doubles
+        self.words = view[:ROWS_AT].cast("Q")
+        self.instants = view[:ROWS_AT].cast("d")  # the same words, read as doubles
         self._rows = view[ROWS_AT:TAGS_AT]
         self._tags = view[TAGS_AT:DATA_AT]
         self._data = view[DATA_AT:]
+        self._pack_int, self._pack_float = ROW.pack_into, FLOAT_ROW.pack_into  # bound once
         self._count = 0
         self._used = 0  # of the data
         # All tags are this one beforehand. It is what the worker's results usually are, so there is nothing to store.
@@ -70,19 +73,18 @@ class Board:
         self._unusual: int | None = None  # there is one, and it is this
 
     def start(self, task_id: int, now: float) -> None:
-        """Note that this one task runs from now on. Hot: called once per task."""
-        words = self._words
-        self._instants[FIRST] = now  # before the id: a reader must never see a new task with an old instant
-        words[FIRST + 1] = task_id
-        words[RUNNING] = 2  # one task, in the first list
+        """Note that this one task runs from now on. (Where one follows another, the runner does it itself.)"""
+        self.instants[SINCE] = now  # before the id: a reader must never see a new task with an old instant
+        self.words[TASK] = task_id
+        self.words[RUNNING] = 2  # one task, in the first list
 
     def stop_clock(self) -> None:
         """What runs now waits for the parent: its time does not count until the next start."""
-        self._instants[FIRST] = NEVER
+        self.instants[FIRST] = NEVER
 
     def start_many(self, running: Mapping[int, float]) -> None:
         """Note that exactly these tasks run, each since its instant."""
-        words, instants = self._words, self._instants
+        words, instants = self.words, self.instants
         # Into the list that is not in use, which then takes over in one store: a worker that is killed here has
         # either the old tasks or the new ones running, never none.
         other = 1 - (words[RUNNING] & 1)
@@ -95,23 +97,23 @@ class Board:
 
     def rest(self) -> None:
         """Nothing is running."""
-        self._words[RUNNING] = 0
+        self.words[RUNNING] = 0
 
     def add_number(self, task_id: int, busy_s: float, value: int | float) -> bool:
         """Keep a result that is a plain number. False when it does not fit. Hot."""
         count = self._count
-        tag = INT if type(value) is int else FLOAT
         try:
-            if tag is INT:
-                ROW.pack_into(self._rows, count * 24, task_id, busy_s, value)
+            if type(value) is int:
+                tag = INT
+                self._pack_int(self._rows, count * 24, task_id, busy_s, value)
             else:
-                FLOAT_ROW.pack_into(self._rows, count * 24, task_id, busy_s, value)
+                tag = FLOAT
+                self._pack_float(self._rows, count * 24, task_id, busy_s, value)
         except struct.error:  # all rows are taken, or the int has more than 64 bits
             return False
-        if tag is not self._usual:
+        if tag != self._usual:
             self._tags[count] = self._unusual = tag
-        self._count = count = count + 1
-        self._words[COUNT] = count  # last: a row counts only when it is whole
+        self._count = self.words[COUNT] = count + 1  # last: a row counts only when it is whole
         return True
 
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
@@ -121,11 +123,10 @@ class Board:
             return False
         self._data[self._used : end] = data
         ROW.pack_into(self._rows, count * 24, task_id, busy_s, end)
-        if tag is not self._usual:
+        if tag != self._usual:
             self._tags[count] = self._unusual = tag
         self._used = end
-        self._count = count = count + 1
-        self._words[COUNT] = count  # last: a row counts only when it is whole
+        self._count = self.words[COUNT] = count + 1  # last: a row counts only when it is whole
         return True
 
     @property
@@ -135,25 +136,25 @@ class Board:
     def frame(self) -> tuple[int, bytes, Any, Any, Any]:
         """Kind and parts of a frame with all rows."""
         count = self._count
-        head = HEAD.pack(self._words[FLUSHES], count)
+        head = HEAD.pack(self.words[FLUSHES], count)
         return FrameKind.RESULTS, head, self._rows[: count * ROW.size], self._tags[:count], self._data[: self._used]
 
     def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[int, bytes, bytes]:
         """The same of one row whose data is too large."""
         row = ROW.pack(task_id, busy_s, len(data))
-        return FrameKind.RESULTS, HEAD.pack(self._words[FLUSHES], 1) + row + bytes((tag,)), data
+        return FrameKind.RESULTS, HEAD.pack(self.words[FLUSHES], 1) + row + bytes((tag,)), data
 
     def sent(self) -> None:
         """The frame is out: begin the next collection."""
-        self._words[COUNT] = 0
-        self._words[FLUSHES] += 1
+        self.words[COUNT] = 0
+        self.words[FLUSHES] += 1
         self._used = self._count = 0
         if self._unusual is not None:
             self._usual, self._unusual = self._unusual, None
             self._tags[:] = bytes((self._usual,)) * MOST_ROWS
 
     def close(self) -> None:
-        for view in (self._words, self._instants, self._rows, self._tags, self._data):
+        for view in (self.words, self.instants, self._rows, self._tags, self._data):
             view.release()
         self._map.close()
 
