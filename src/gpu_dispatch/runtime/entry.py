@@ -13,6 +13,7 @@ import time
 
 from gpu_dispatch.runtime import lifeline, main_module
 from gpu_dispatch.runtime.c_signal import signal
+from gpu_dispatch.runtime.flushing import Flusher
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.runtime.reading import Reader
@@ -59,6 +60,7 @@ def main(channel_fd: int, board_fd: int, lifeline_fd: int, items_fd: int, result
     results = ArenaWriter(results_fd)
     mailbox = Mailbox(items, in_batches=in_batches(boot, worker))
     outbox = Outbox(channel, board, Packer(results))
+    outbox.flush_soon = Flusher(outbox).ask
     channel.send(Ready(setup_s, os.getpid()))
     reader = Reader(channel, mailbox, outbox, lambda: worker.task_id)
     reader.handle(mail)

@@ -48,6 +48,8 @@ class Outbox:
         self._large_bytes = 0  # of results that have not been sent
         self.quiet_since = 0.0
         """When the parent last heard from us."""
+        self.flush_soon: Callable[[], None] = self.flush
+        """While there is more to do. Where there is a thread for it, it is called instead."""
 
     def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
         """Hot. Raises WillNotPickle when the value cannot travel."""
@@ -94,7 +96,7 @@ class Outbox:
             self._lock.release()
 
     def flush_for_parent(self) -> None:
-        """By the reader: the clocks of tasks that run meanwhile are none of its business."""
+        """By a thread that runs no tasks: the clocks of those that run meanwhile are none of its business."""
         with self._lock:
             self._flush(lambda write, *parts: write(*parts))
 

@@ -53,7 +53,7 @@ class TaskRunner:
         once per task: the end of one is the start of the next.
         """
         worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
-        process, succeed = worker.process, outbox.succeed
+        process, succeed, flush_soon = worker.process, outbox.succeed, outbox.flush_soon
         start, words, instants = self._board.start, self._board.words, self._board.instants
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         unpack, packed = self._mailbox.open, PACKED
@@ -110,8 +110,8 @@ class TaskRunner:
                 if now < quiet_since:  # something was written meanwhile: that is not the next task's time
                     now = quiet_since
                 elif now >= quiet_since + FLUSH_S:
-                    outbox.flush()
-                    now = outbox.quiet_since
+                    flush_soon()
+                    now = monotonic()
         finally:
             timer.uninstall()
         # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay
