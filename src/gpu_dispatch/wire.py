@@ -3,7 +3,7 @@
 Parent → worker:
     Boot         everything a worker needs to come to life; the first frame of every channel
     RunTasks     tasks to run; ``together`` seals them into one batch (bisection needs that)
-    RecallTasks  give back tasks that have not begun, the youngest first, and flush finished results
+    RecallTasks  give back the youngest tasks that have not begun, and flush finished results
     Finish       no more tasks will come: clean up and exit
 
 Worker → parent:

@@ -124,6 +124,9 @@ A, B = 1, 2  # two processes
         pytest.param([(0, 0.0, 1.0, A), (2, 1.0, 1.1, A), (1, 0.0, 0.3, B)], 0.7, id="held while another idles"),
         pytest.param([(0, 0.0, 1.0, A), (1, 0.0, 1.0, B), (2, 1.0, 1.1, A)], 0.0, id="everybody is busy"),
         pytest.param([(0, 5.0, 6.0, A), (1, 0.0, 0.1, B)], 0.0, id="a straggler may wait"),
+        pytest.param(
+            [(0, 0.0, 1.0, A), (1, 1.1, 1.2, B), (2, 0.0, 0.1, B), (3, 0.1, 1.1, B)], 0.2, id="overtaken, then a jam"
+        ),
     ],
 )
 def test_how_long_a_fast_task_was_overtaken(spans: list[tuple[int, float, float, int]], expected: float) -> None:

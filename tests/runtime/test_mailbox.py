@@ -43,7 +43,7 @@ def deliver(mailbox: Mailbox, *task_ids: int, together: bool = False) -> None:
 def test_the_oldest_is_taken_and_the_youngest_given_back(mailbox: Mailbox) -> None:
     deliver(mailbox, 1, 2, 3, 4)
     assert mailbox.take() == (1, 10)
-    assert mailbox.give_back(2) == [4, 3]
+    assert mailbox.give_back(2) == [3, 4]
     assert mailbox.give_back(5) == [2]
     assert mailbox.give_back(5) == []
 

@@ -92,7 +92,7 @@ def test_while_the_main_thread_is_in_a_task_the_helper_answers(desk: Desk) -> No
     desk.mailbox.take()
     desk.now["task"] = 1
     desk.parent.send(RecallTasks(5))
-    assert desk.hear() == [GivenBack((3, 2))]
+    assert desk.hear() == [GivenBack((2, 3))]
     time.sleep(5 * LOOK_S)  # now it waits for mail, because the task is long
     desk.parent.send(RecallTasks(5))
     assert desk.hear() == [GivenBack(())]

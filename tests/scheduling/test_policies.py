@@ -106,6 +106,15 @@ def test_a_free_slot_takes_what_waits_behind_a_straggler_within_50_ms(fast_s: fl
     assert max(waited_s for task, waited_s in report.waits_s.items() if task > 24) <= 6 * fast_s + 0.05
 
 
+def test_a_straggler_does_not_make_the_next_one_look_normal() -> None:
+    desk = Desk(slots=1).with_ready_workers()
+    desk.tell(submitted(*range(4_000)))
+    for _ in range(10):
+        desk.tell(succeeded(*desk.held(0)[:2], slot=0, each_s=0.001))
+    desk.tell(succeeded(desk.held(0)[0], slot=0, each_s=1.0))
+    assert desk.scheduler.slots[0].quiet_s < 0.05
+
+
 # --- moving ------------------------------------------------------------------------------------------------
 
 

@@ -61,16 +61,17 @@ class Mailbox:
         return unpack(item, self._arena) if type(item) in PACKED else item
 
     def give_back(self, count: int) -> list[int]:
-        """At most ``count`` tasks that have not begun, the youngest first; never to be run here."""
+        """The youngest tasks that have not begun, at most ``count``, in their order; never to be run here."""
         returned: list[int] = []
         while len(returned) < count:
             try:
                 task = self._tasks.pop()
             except IndexError:
                 break
-            for task_id, item in task.tasks if isinstance(task, Sealed) else (task,):
+            for task_id, item in reversed(task.tasks) if isinstance(task, Sealed) else (task,):
                 returned.append(task_id)
                 discard(item, self._arena)
+        returned.reverse()
         return returned
 
     def finish(self) -> None:

@@ -57,7 +57,7 @@ class Slot:
         "alarm_at", "barren", "batch_size", "check_at", "deadline_at", "device", "doubted", "failures_in_a_row",
         "frozen", "group", "held", "hopeless", "in_hungry", "in_idle", "in_loaded", "killed_for", "leaving",
         "lost_race", "mean_s", "number", "phase", "picky", "quiet_s", "recalled", "recalled_for_idle", "room",
-        "said_at", "setup_text", "stalled_on", "starts", "still_since", "told", "was_ready", "window",
+        "said_at", "setup_text", "stalled_on", "starts", "still_since", "told", "usual_s", "was_ready", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, device: int) -> None:
@@ -83,6 +83,7 @@ class Slot:
         self.batch_size = 0  # how many tasks its worker has in hand at once
         self.window = 0  # how many tasks it may hold, by its own durations
         self.mean_s: float | None = None  # moving mean of a task's duration
+        self.usual_s: float | None = None  # the same, but stragglers weigh less, however long they take
         self.recalled: int | None = None  # a RecallTasks for so many is on its way
         self.recalled_for_idle = False
         self.barren = False  # it gave back less than was asked: asking again before something changes is no use

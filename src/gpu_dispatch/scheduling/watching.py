@@ -113,7 +113,7 @@ class Watching:
         if slot.stalled_on is not None:
             return NEVER
         state = self._state
-        stalled_at = max(since, slot.said_at) + stall_after_s(slot.mean_s, len(running))
+        stalled_at = max(since, slot.said_at) + stall_after_s(slot.usual_s, len(running))
         if state.now < stalled_at:
             return stalled_at
         slot.stalled_on = running[0]

@@ -26,8 +26,11 @@ BRIEFEST_S = 1e-7
 STALL_S = 0.020
 """A worker this quiet is looked at. A tenth of it would look at every 2 ms task; ten times it and a fast task could
 wait 0.2 s behind a slow one."""
-STALL_MEANS = 4.0
-"""... or this many times its mean duration, so that evenly long tasks never count as stalled."""
+ROOT_OF_STRAGGLER = 8.0
+STRAGGLER = ROOT_OF_STRAGGLER**2
+"""So many times as long as usual, a task says that it is a straggler, and no more about the others than that."""
+STALL_TIMES = 4.0
+"""... or this many times as long as usual, so that evenly long tasks never count as stalled."""
 
 
 class Pace:
@@ -61,21 +64,27 @@ class Pace:
         """
         if sample_s < BRIEFEST_S:
             sample_s = BRIEFEST_S
-        if slot.mean_s is not None:
-            sample_s = sqrt(slot.mean_s * sample_s)
-        slot.mean_s = sample_s
+        mean_s = sample_s if slot.mean_s is None else sqrt(slot.mean_s * sample_s)
+        slot.mean_s = mean_s
         least = LEAST * slot.batch_size
-        if sample_s * least >= TWO_FRAMES_S:
+        if mean_s * least >= TWO_FRAMES_S:
             slot.window = least
         else:
-            wanted = int(TWO_FRAMES_S / sample_s)
+            wanted = int(TWO_FRAMES_S / mean_s)
             slot.window = wanted if wanted < MOST else MOST
-        quiet_s = STALL_MEANS * slot.batch_size * sample_s
+        # What is usual learns upwards more slowly: a straggler must not make the next one look normal.
+        usual_s = slot.usual_s
+        if usual_s is not None:
+            usual_s = sqrt(usual_s * sample_s) if sample_s < STRAGGLER * usual_s else ROOT_OF_STRAGGLER * usual_s
+        else:
+            usual_s = sample_s
+        slot.usual_s = usual_s
+        quiet_s = STALL_TIMES * slot.batch_size * usual_s
         if quiet_s < STALL_S:
             quiet_s = STALL_S
         slot.quiet_s = quiet_s if quiet_s < self._most_quiet_s else self._most_quiet_s
 
 
-def stall_after_s(mean_s: float | None, together: int) -> float:
+def stall_after_s(usual_s: float | None, together: int) -> float:
     """How long ``together`` tasks in one call may run before that is unusual."""
-    return max(STALL_S, STALL_MEANS * together * (mean_s or 0.0))
+    return max(STALL_S, STALL_TIMES * together * (usual_s or 0.0))
