@@ -17,7 +17,7 @@ from gpu_dispatch.runtime.collecting import Collector
 from gpu_dispatch.runtime.mailbox import Mailbox, Sealed
 from gpu_dispatch.runtime.sources import Task
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter, create_arena_file
-from gpu_dispatch.transport.codec import Large, Packer, pack_atoms
+from gpu_dispatch.transport.codec import Large, Packer, pack_together
 from gpu_dispatch.wire import RunTasks
 
 
@@ -37,7 +37,7 @@ def mailbox(arena: tuple[ArenaWriter, ArenaReader]) -> Mailbox:
 
 
 def deliver(mailbox: Mailbox, *task_ids: int, together: bool = False) -> None:
-    mailbox.deliver(RunTasks(task_ids, ("atoms", pickle.dumps([10 * task_id for task_id in task_ids])), together))
+    mailbox.deliver(RunTasks(task_ids, ("together", pickle.dumps([10 * task_id for task_id in task_ids])), together))
 
 
 def test_the_oldest_is_taken_and_the_youngest_given_back(mailbox: Mailbox) -> None:
@@ -119,8 +119,8 @@ def test_items_in_their_pickles_are_opened_by_whoever_runs_them(arena: Any, mail
 @pytest.mark.parametrize("item", [7, "text", b"bytes", None, {"a": [1]}])
 def test_an_item_is_opened_to_what_was_sent(arena: Any, mailbox: Mailbox, item: Any) -> None:
     writer, _ = arena
-    atoms = pack_atoms([item])
-    payload = ("each", [Packer(writer).pack(item)]) if atoms is None else ("atoms", atoms)
+    atoms = pack_together([item])
+    payload = ("each", [Packer(writer).pack(item)]) if atoms is None else ("together", atoms)
     mailbox.deliver(RunTasks((1,), payload))
     _, taken = mailbox.take()  # type: ignore[misc]
     assert mailbox.open(taken) == item

@@ -18,7 +18,7 @@ from gpu_dispatch.runtime.reading import LOOK_S, LOOKS_UNTIL_ASLEEP, Reader
 from gpu_dispatch.transport.arena import ArenaReader, create_arena_file
 from gpu_dispatch.transport.board import Board, create_board_file
 from gpu_dispatch.transport.channel import Channel, channel_pair
-from gpu_dispatch.transport.codec import Packer, pack_atoms
+from gpu_dispatch.transport.codec import Packer, pack_together
 from gpu_dispatch.transport.pickling import loads
 from gpu_dispatch.transport.worker_channel import WorkerChannel
 from gpu_dispatch.wire import Finish, GivenBack, RecallTasks, RunTasks
@@ -35,8 +35,8 @@ class Desk(NamedTuple):
     now: dict[str, int | None]
 
     def send(self, *task_ids: int) -> None:
-        data = pack_atoms(list(task_ids))
-        self.parent.send(RunTasks(tuple(task_ids), ("atoms", data)))
+        data = pack_together(list(task_ids))
+        self.parent.send(RunTasks(tuple(task_ids), ("together", data)))
 
     def hear(self) -> list[Any]:
         deadline = time.monotonic() + PATIENCE_S

@@ -80,9 +80,20 @@ def test_a_run_that_is_stopped_starts_no_more() -> None:
     assert desk.tell(died(slot=0))[-1] == do.EndRun(False)
 
 
-def test_a_run_that_is_over_starts_no_more() -> None:
+def test_a_run_that_is_over_starts_none_later() -> None:
     desk = Desk(slots=3, cores=1)
     desk.tell(time_passed, submitted(1), input_ended)
     assert desk.tell(ready(0), at=0.03) == [do.SendTasks(0, [1])]
     assert desk.tell(succeeded(1, slot=0), at=0.031)[-1] == do.FinishWorker(0)
     assert not starts(desk.wait(10.0))
+
+
+def test_in_a_run_that_is_over_at_once_every_worker_is_still_set_up_and_cleaned_up() -> None:
+    desk = Desk(slots=4, cores=2)
+    desk.tell(time_passed, submitted(1), input_ended)
+    desk.tell(ready(0), at=0.03)
+    done = desk.tell(succeeded(1, slot=0), at=0.031)
+    assert starts(done) == [2, 3]
+    assert [action.slot for action in only(do.FinishWorker, done)] == [0]
+    for slot in (1, 2, 3):
+        assert only(do.FinishWorker, desk.tell(ready(slot), at=0.05)) == [do.FinishWorker(slot)]

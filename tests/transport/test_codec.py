@@ -16,7 +16,7 @@ import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow
@@ -28,7 +28,7 @@ from gpu_dispatch.transport.codec import (
     Packer,
     WillNotPickle,
     discard,
-    pack_atoms,
+    pack_together,
     packed_size,
     plain_dumps,
     unpack,
@@ -239,14 +239,46 @@ def test_lambdas_cross_with_cloudpickle(arena: Arena) -> None:
     assert cross({"f": lambda x: x + 1}, arena)["f"](2) == 3
 
 
-def test_atoms_cross_in_one_pickle_and_anything_else_does_not() -> None:
-    atoms = [1, 2.5, "x", None, True]
-    packed = pack_atoms(atoms)
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+SAME = {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([1, 2.5, "x", None, True], id="atoms"),
+        pytest.param([("a.wav", 3), ("b.wav", 4), ()], id="tuples of atoms"),
+        pytest.param([{"id": 1, "text": "x"}, {"id": 2, 7: None}, {}], id="dicts of atoms"),
+    ],
+)
+def test_plain_items_cross_in_one_pickle(items: list[Any]) -> None:
+    packed = pack_together(items)
     assert packed is not None
-    assert pickle.loads(packed) == atoms
-    assert pack_atoms([1, [2]]) is None
-    assert pack_atoms([1, numpy.float64(2)]) is None
-    assert pack_atoms(["x" * 1_000_000]) is None, "large texts are better off in the arena"
+    assert pickle.loads(packed) == items
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([1, [2]], id="a list"),
+        pytest.param([1, numpy.float64(2)], id="a number that needs numpy to open"),
+        pytest.param([SAME, SAME], id="one dict twice: what one task does to it, another would see"),
+        pytest.param([{"tags": SAME}, {"tags": SAME}], id="a dict in two others"),
+        pytest.param([([1],), (2,)], id="a list in a tuple"),
+        pytest.param([{("a", 1): 2}], id="a key of another kind"),
+        pytest.param([{"a": bytearray(b"x")}], id="a bytearray"),
+        pytest.param([(1, 2), {"a": 1}], id="a mixture"),
+        pytest.param([Point(1, 2), Point(3, 4)], id="tuples of a class"),
+        pytest.param(["x" * 1_000_000], id="large texts are better off in the arena"),
+        pytest.param([("x" * 1_000_000, 1)], id="and so they are in a tuple"),
+    ],
+)
+def test_other_items_cross_each_in_a_pickle_of_its_own(items: list[Any]) -> None:
+    assert pack_together(items) is None
 
 
 def test_arguments_sent_once_hold_everything_inside() -> None:

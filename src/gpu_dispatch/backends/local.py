@@ -20,7 +20,7 @@ from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
-from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_atoms, packed_size
+from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_together, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
@@ -122,10 +122,10 @@ class LocalBackend:
         if process is None:
             return Sent()  # it died a moment ago; its death is on its way and will move these tasks
         refused: list[ItemRefused] = []
-        atoms = pack_atoms(items)
-        if atoms is not None:
-            payload: tuple[str, Any] = ("atoms", atoms)
-            size = len(atoms)
+        together_in_one = pack_together(items)
+        if together_in_one is not None:
+            payload: tuple[str, Any] = ("together", together_in_one)
+            size = len(together_in_one)
         else:
             packed: Sequence[Packed] | None = process.packer.pack_small(items)
             if packed is None:

@@ -83,14 +83,14 @@ class Delivery:
         on_success, worker_id = self._arguments.on_success, notice.worker_id
         if on_success is None:
             return
-        done = 0
+        task_id = -1
+        left = zip(notice.task_ids, notice.values, strict=True)
         try:
-            for task_id, value in zip(notice.task_ids, notice.values, strict=True):
-                done += 1
+            for task_id, value in left:
                 on_success(task_id, value, worker_id)
         except BaseException as error:
-            self._callback_failed(error, notice.task_ids[done - 1])
-            for task_id, value in zip(notice.task_ids[done:], notice.values[done:], strict=True):
+            self._callback_failed(error, task_id)
+            for task_id, value in left:
                 if not self.muted:
                     self._call(on_success, task_id, value, worker_id)
 

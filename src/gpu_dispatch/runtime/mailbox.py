@@ -46,7 +46,7 @@ class Mailbox:
 
     def deliver(self, message: RunTasks) -> None:
         form, data = message.payload
-        tasks = zip(message.task_ids, loads(data) if form == "atoms" else data, strict=True)
+        tasks = zip(message.task_ids, loads(data) if form == "together" else data, strict=True)
         with self._news:
             if message.together and self._in_batches:
                 self._tasks.append(Sealed(list(tasks)))

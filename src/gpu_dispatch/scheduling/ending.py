@@ -60,6 +60,7 @@ class Ending:
     def wind_down(self) -> None:
         """All tasks are settled and none will come: let the workers clean up."""
         state = self._state
+        self._lifecycle.start_held_back()
         state.closing = True
         for slot in state.slots:
             if slot.phase is Phase.READY:

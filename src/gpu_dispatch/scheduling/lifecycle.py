@@ -89,6 +89,13 @@ class Lifecycle:
             state.attention = True
             state.alarms.wake(self._head_start.next_at)
 
+    def start_held_back(self) -> None:
+        """The head start of others must not keep a worker from its setup and its cleanup, however short the run."""
+        state = self._state
+        limit = state.settings.setup_concurrency or len(state.slots)
+        while state.starting < limit and _still_waiting(self._unborn):
+            self._start(self._unborn.popleft())
+
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""
         state, waiting = self._state, self._waiting

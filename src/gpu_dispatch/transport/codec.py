@@ -1,8 +1,8 @@
 """Objects to bytes and back, one pickle per task, so that a bad one hurts only itself.
 
 Items (parent → worker) travel as one of two forms:
-    ("atoms", pickle of the whole list)    when all are plain numbers, strings, …: these cannot fail one by one
-    ("each", [Packed, Packed, …])          otherwise; each is opened in the worker, inside its own task
+    ("together", pickle of the whole list)  when all are plain data: these cannot fail one by one
+    ("each", [Packed, Packed, …])           otherwise; each is opened in the worker, inside its own task
 
 A Packed is the pickle itself, or, when something in it was large, a ``Large``: then buffers (arrays, tensors), and
 the pickle too if it is large by itself (bytes, long strings), lie in the arena.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import sys
+from itertools import chain
 
 from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 ATOMS = frozenset((int, float, bool, str, type(None)))
 """Types that always pickle and always unpickle."""
-MOST_ATOM_BYTES = 1 << 18
-"""A list of atoms that is larger holds large strings: those are better off in the arena."""
 
 
 class WillNotPickle(Exception):
@@ -246,12 +245,21 @@ def cloudpickle_dumps() -> Dumps | None:
     return lambda value: cloudpickle.dumps(value, protocol=5)
 
 
-def pack_atoms(items: Sequence[Any]) -> bytes | None:
-    """All in one pickle, when all are atoms: nothing can go wrong with one of them alone."""
-    if not ATOMS.issuperset(map(type, items)):
-        return None
-    data = dumps(list(items), protocol=5)
-    return data if len(data) <= MOST_ATOM_BYTES else None
+def pack_together(items: Sequence[Any]) -> bytes | None:
+    """All in one pickle, which takes half the time of one for each. Only when nothing can go wrong with one of them
+    alone, and nothing that one task does to its item can be seen by another: atoms, and tuples and dicts of atoms."""
+    kinds = set(map(type, items))
+    if not kinds <= ATOMS:
+        if kinds == {tuple}:
+            parts = chain.from_iterable(items)
+        elif kinds == {dict} and len(set(map(id, items))) == len(items):
+            parts = chain(chain.from_iterable(map(dict.values, items)), chain.from_iterable(items))
+        else:
+            return None
+        if not ATOMS.issuperset(map(type, parts)):
+            return None
+    data = dumps(list(items), 5)
+    return data if len(data) < THRESHOLD * len(items) else None  # long texts are better off in the arena
 
 
 def packed_size(packed: Packed) -> int:
