@@ -10,7 +10,7 @@ in ``gpu_ids`` means. The first entry that names nothing ends the list, as the C
 ("0,2,-1,1" shows 0 and 2).
 
 Where we are kinder than CUDA: there, a repeated entry hides *every* device, a change from UUIDs to indices ends the
-list, and of several MIG instances only the first is seen (read from PyTorch's re-implementation of the driver's rules).
+list (both read from PyTorch's re-implementation of the driver's rules), and a process sees only one MIG instance.
 A worker's mask names only its own device, so a repetition, a mixture or a second MIG instance does no harm here, and
 hiding paid-for GPUs would. ``seen_by_cuda`` says what a plain CUDA program would see, for the explanation.
 """
