@@ -79,6 +79,7 @@ def _make(cls: type, frozen: bool) -> Any:
         __replace__=lambda self, **changes: type(self)(**{name: getattr(self, name) for name in names} | changes),
         __dataclass_fields__=_Later(lambda: _answer_as_dataclass(made, defaults, frozen).__dataclass_fields__),
         __dataclass_params__=_Later(lambda: _answer_as_dataclass(made, defaults, frozen).__dataclass_params__),
+        __signature__=_OwnSignature(lambda: _signature_of(_twin_of(made, defaults, frozen))),
     )
     if frozen:
 
@@ -139,8 +140,31 @@ class _Later:
         return self._make()
 
 
+class _OwnSignature(_Later):
+    """Not that of a class which inherits, and may be made in another way."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if "__signature__" not in owner.__dict__:
+            raise AttributeError("__signature__")
+        return self._make()
+
+
+def _signature_of(cls: type) -> Any:
+    from inspect import signature
+
+    return signature(cls)
+
+
 def _answer_as_dataclass(cls: Any, defaults: dict[str, Any], frozen: bool) -> Any:
     """Give ``cls`` what the functions of ``dataclasses`` look for."""
+    twin = _twin_of(cls, defaults, frozen)
+    cls.__dataclass_fields__ = twin.__dataclass_fields__
+    cls.__dataclass_params__ = twin.__dataclass_params__
+    return cls
+
+
+def _twin_of(cls: Any, defaults: dict[str, Any], frozen: bool) -> Any:
+    """The same class by the real ``dataclasses``."""
     import dataclasses
 
     real = {
@@ -150,7 +174,4 @@ def _answer_as_dataclass(cls: Any, defaults: dict[str, Any], frozen: bool) -> An
         for name, default in defaults.items()
     }
     body = {"__annotations__": cls.__annotations__, "__module__": cls.__module__, "__doc__": cls.__doc__, **real}
-    twin: Any = dataclasses.dataclass(frozen=frozen)(type(cls.__name__, (), body))
-    cls.__dataclass_fields__ = twin.__dataclass_fields__
-    cls.__dataclass_params__ = twin.__dataclass_params__
-    return cls
+    return dataclasses.dataclass(frozen=frozen, slots=True)(type(cls.__name__, (), body))

@@ -15,6 +15,8 @@ from gpu_dispatch.light import dataclass
 TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
 if TYPE_CHECKING:
     from typing import Any
+else:
+    Any = object  # for those who ask for the types of fields at run time
 
 # --- outcomes ----------------------------------------------------------------------------------------------
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
+import typing
 from typing import Any
 
 import pytest
 
-from gpu_dispatch import RetryPolicy, TaskSuccess, light
+from gpu_dispatch import RetryPolicy, TaskSuccess, light, protocol
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,3 +155,20 @@ def test_an_ordinary_subclass_may_add_attributes() -> None:
 
 def test_the_new_way_to_replace() -> None:
     assert light.replace(TaskSuccess(1, "x", 0), data="y") == TaskSuccess(1, "y", 0)
+
+
+def test_types_and_signatures_of_public_classes_can_be_asked_for() -> None:
+    assert set(typing.get_type_hints(protocol.TaskSuccess)) == {"task_id", "data", "worker_id"}
+    assert list(inspect.signature(protocol.TaskTimeout).parameters) == ["task_id", "timeout", "worker_id"]
+    protocol.TaskTimeout(1, 2.0, 3)
+    assert str(inspect.signature(protocol.TaskTimeout).parameters["timeout"]) == "timeout: 'float'"
+    typing.get_type_hints(RetryPolicy)
+    assert "retries" in inspect.signature(RetryPolicy).parameters
+
+
+def test_a_subclass_has_the_signature_of_its_own_init() -> None:
+    class Named(protocol.TaskTimeout):
+        def __init__(self, name: str) -> None:
+            super().__init__(1, 2.0, 3)
+
+    assert list(inspect.signature(Named).parameters) == ["name"]

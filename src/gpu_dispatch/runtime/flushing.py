@@ -20,16 +20,24 @@ class Flusher:
         self._is_asked = False
         self._asked = allocate_lock()  # held, but for the moment in which it wakes the thread
         self._asked.acquire()
-        self._thread: threading.Thread | None = None
+        self._has_thread = False
 
     def ask(self) -> None:
         """By the main thread only. Soon, and once, however often it asks until then."""
-        if self._thread is None:  # not at once: workers with tiny tasks never need it
-            self._thread = threading.Thread(target=self._flush, name="gpu-dispatch-flusher", daemon=True)
-            self._thread.start()
-        if not self._is_asked:
+        if not self._has_thread and not self._start():
+            self._outbox.flush()
+        elif not self._is_asked:
             self._is_asked = True
             self._asked.release()
+
+    def _start(self) -> bool:
+        """Not at birth: workers with tiny tasks never need it. False: there are no threads left."""
+        try:
+            threading.Thread(target=self._flush, name="gpu-dispatch-flusher", daemon=True).start()
+            self._has_thread = True
+        except RuntimeError:
+            pass
+        return self._has_thread
 
     def _flush(self) -> None:
         while True:

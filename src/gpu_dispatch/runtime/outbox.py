@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 FLUSH_S = 0.004
-"""Results wait at most this long for company. Shorter costs a frame more often, longer delays callbacks."""
+"""Results wait at most this long for company (and, behind a short task, for a thread that gets the interpreter's lock).
+Shorter costs a frame more often, longer delays callbacks."""
 FLUSH_BYTES = 1 << 20
 """... and large ones until there are so many bytes of them. More, and the window is used up while they wait, and the
 next one is written to memory that is not in the cache; fewer, and each costs a frame and a wake-up of the parent."""
 
 
 class Outbox:
-    """Two threads use it: the runner adds and flushes, the reader flushes when the parent asks.
+    """Several threads use it: the runner adds and flushes, the reader flushes when the parent asks, the flusher while
+    the runner is in its next task.
 
     When callbacks are slow the parent stops reading, and whoever writes has to wait. That is not the time of the task
     whose result it is: clocks are stopped before each wait of the runner.
@@ -51,14 +53,18 @@ class Outbox:
         self.flush_soon: Callable[[], None] = self.flush
         """While there is more to do. Where there is a thread for it, it is called instead."""
 
-    def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
-        """Hot. Raises WillNotPickle when the value cannot travel."""
+    def succeed(self, task_id: int, busy_s: float, value: Any) -> bool:
+        """Whether that took no time worth counting: nothing was pickled or written, and nobody was in the way.
+
+        Hot. Raises WillNotPickle when the value cannot travel.
+        """
         kind = type(value)
-        if not self._lock.acquire(False):
+        at_once = self._lock.acquire(False)
+        if not at_once:
             self._wait_for_lock()
         try:
             if (kind is int or kind is float) and self._board.add_number(task_id, busy_s, value):
-                return
+                return at_once
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
                 self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
@@ -67,6 +73,7 @@ class Outbox:
                     self._flush(self._write)
             else:
                 self._add(task_id, busy_s, VALUE, packed)
+            return False
         finally:
             self._lock.release()
 

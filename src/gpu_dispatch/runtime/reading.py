@@ -109,18 +109,18 @@ class Reader:
                     idle_looks = 0
                 continue
             idle_looks = 0
-            is_long = now is not None and now == before
+            is_in_the_same_task = now is not None and now == before
             before = now
-            self._read_beside(is_long)
+            self._read_beside(patiently=is_in_the_same_task or self._mailbox.finishing)
 
-    def _read_beside(self, is_long: bool) -> None:
-        """With the role in hand: what is there, or whatever comes next if the main thread will not look for a while."""
+    def _read_beside(self, *, patiently: bool) -> None:
+        """With the role in hand: what is there; or whatever comes, if the main thread will not look for a while."""
         while True:
-            if is_long or self._channel.has_mail():
+            if patiently or self._channel.has_mail():
                 self._read_once()
             self._role.release()
-            is_long = self._main_waits and not self._mailbox.has_news  # it saw the role taken, and relies on us
-            if not (is_long and self._is_open and self._role.acquire(False)):
+            patiently = self._main_waits and not self._mailbox.has_news  # it saw the role taken, and relies on us
+            if not (patiently and self._is_open and self._role.acquire(False)):
                 return
 
     def _sleep(self) -> None:

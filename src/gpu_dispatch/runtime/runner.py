@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ANNOUNCE_AFTER_S = 0.001
 """Tasks that start sooner than this after the last message are told as started together with their results."""
+LONG_S = 0.020
+"""After a task of this length, what sending its result costs does not show. So it is sent at once, and not by a thread
+that may have to wait until the next task lets go of the interpreter's lock."""
 
 
 class TaskRunner:
@@ -50,7 +53,8 @@ class TaskRunner:
         would come next would fail too.
 
         Hot: names are looked up once, the timer's fields are set here rather than through calls, and the clock is read
-        once per task: the end of one is the start of the next.
+        once per task: the end of one is the start of the next. Where something between the two may take a while
+        (pickling a result, writing, waiting for a parent that does not read), it is read again: that is no task's time.
         """
         worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
         process, succeed, flush_soon = worker.process, outbox.succeed, outbox.flush_soon
@@ -96,7 +100,8 @@ class TaskRunner:
                     now = monotonic()
                     if timer.rang:  # whatever user code made of it: its time was up
                         raise SoftTimeout("the task went on after its time was up")
-                    succeed(task_id, now - started, value)
+                    if not succeed(task_id, now - started, value):
+                        now = monotonic()
                 except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
                     now = monotonic()
                     failure = self._failure(error)
@@ -106,11 +111,11 @@ class TaskRunner:
                         is_sound = False
                         break
                     now = monotonic()  # a traceback takes a while
-                quiet_since = outbox.quiet_since
-                if now < quiet_since:  # something was written meanwhile: that is not the next task's time
-                    now = quiet_since
-                elif now >= quiet_since + FLUSH_S:
-                    flush_soon()
+                if now >= outbox.quiet_since + FLUSH_S:
+                    if now - started < LONG_S:
+                        flush_soon()
+                    else:
+                        outbox.flush()
                     now = monotonic()
         finally:
             timer.uninstall()

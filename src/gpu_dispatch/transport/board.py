@@ -24,7 +24,7 @@ from itertools import islice
 
 from gpu_dispatch.transport.frames import FrameKind
 from gpu_dispatch.transport.memory import create_memory_file
-from gpu_dispatch.transport.rows import FLOAT, FLOAT_ROW, HEAD, INT, ROW, Rows, read_rows
+from gpu_dispatch.transport.rows import FLOAT, FLOAT_ROW, HEAD, INT, ROW, ROW_BYTES, Rows, read_rows
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ MOST_ROWS = 4096
 DATA_BYTES = 1 << 16
 """How many bytes of pickled results may wait. Results larger than this are sent at once."""
 ROWS_AT = 8 * (FIRST + 2 * LIST_WORDS)
-TAGS_AT = ROWS_AT + MOST_ROWS * ROW.size
+TAGS_AT = ROWS_AT + MOST_ROWS * ROW_BYTES
 DATA_AT = TAGS_AT + MOST_ROWS
 BOARD_BYTES = DATA_AT + DATA_BYTES
 
@@ -105,15 +105,15 @@ class Board:
         try:
             if type(value) is int:
                 tag = INT
-                self._pack_int(self._rows, count * 24, task_id, busy_s, value)
+                self._pack_int(self._rows, count * ROW_BYTES, task_id, busy_s, value)
             else:
                 tag = FLOAT
-                self._pack_float(self._rows, count * 24, task_id, busy_s, value)
+                self._pack_float(self._rows, count * ROW_BYTES, task_id, busy_s, value)
         except struct.error:  # all rows are taken, or the int has more than 64 bits
             return False
         if tag != self._usual:
-            self._tags[count] = self._unusual = tag
-        self._count = self.words[COUNT] = count + 1  # last: a row counts only when it is whole
+            self._unusual = self._tags[count] = tag
+        self.words[COUNT] = self._count = count + 1  # last: a row counts only when it is whole
         return True
 
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
@@ -122,11 +122,11 @@ class Board:
         if end > DATA_BYTES or count == MOST_ROWS:
             return False
         self._data[self._used : end] = data
-        ROW.pack_into(self._rows, count * 24, task_id, busy_s, end)
+        ROW.pack_into(self._rows, count * ROW_BYTES, task_id, busy_s, end)
         if tag != self._usual:
-            self._tags[count] = self._unusual = tag
+            self._unusual = self._tags[count] = tag
         self._used = end
-        self._count = self.words[COUNT] = count + 1  # last: a row counts only when it is whole
+        self.words[COUNT] = self._count = count + 1  # last: a row counts only when it is whole
         return True
 
     @property
@@ -137,7 +137,7 @@ class Board:
         """Kind and parts of a frame with all rows."""
         count = self._count
         head = HEAD.pack(self.words[FLUSHES], count)
-        return FrameKind.RESULTS, head, self._rows[: count * ROW.size], self._tags[:count], self._data[: self._used]
+        return FrameKind.RESULTS, head, self._rows[: count * ROW_BYTES], self._tags[:count], self._data[: self._used]
 
     def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[int, bytes, bytes]:
         """The same of one row whose data is too large."""

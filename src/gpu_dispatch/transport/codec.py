@@ -248,18 +248,25 @@ def cloudpickle_dumps() -> Dumps | None:
 def pack_together(items: Sequence[Any]) -> bytes | None:
     """All in one pickle, which takes half the time of one for each. Only when nothing can go wrong with one of them
     alone, and nothing that one task does to its item can be seen by another: atoms, and tuples and dicts of atoms."""
-    kinds = set(map(type, items))
-    if not kinds <= ATOMS:
-        if kinds == {tuple}:
-            parts = chain.from_iterable(items)
-        elif kinds == {dict} and len(set(map(id, items))) == len(items):
-            parts = chain(chain.from_iterable(map(dict.values, items)), chain.from_iterable(items))
-        else:
+    try:
+        if not _is_plain(items):
             return None
-        if not ATOMS.issuperset(map(type, parts)):
-            return None
-    data = dumps(list(items), 5)
+        data = dumps(list(items), 5)
+    except RuntimeError:  # somebody changes one of the dicts at this moment
+        return None
     return data if len(data) < THRESHOLD * len(items) else None  # long texts are better off in the arena
+
+
+def _is_plain(items: Sequence[Any]) -> bool:
+    kinds = set(map(type, items))
+    if kinds <= ATOMS:
+        return True
+    if kinds == {tuple}:
+        return ATOMS.issuperset(map(type, chain.from_iterable(items)))
+    if kinds == {dict} and len(set(map(id, items))) == len(items):
+        values, keys = chain.from_iterable(map(dict.values, items)), chain.from_iterable(items)
+        return ATOMS.issuperset(map(type, chain(values, keys)))
+    return False
 
 
 def packed_size(packed: Packed) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # In the machine's own byte order and alignment: both ends are on one machine, and each word is stored at once.
 ROW = struct.Struct("Qdq")
 FLOAT_ROW = struct.Struct("Qdd")
+ROW_BYTES = ROW.size
 HEAD = struct.Struct("QQ")
 """Of a frame: number of the flush, how many rows."""
 INT, FLOAT, VALUE, FAILURE, LARGE = range(5)
@@ -61,7 +62,7 @@ class Rows:
 
 
 def read_rows(count: int, rows: memoryview, tags: memoryview, data: memoryview) -> Rows:
-    words = rows[: count * ROW.size]
+    words = rows[: count * ROW_BYTES]
     return Rows(words.cast("Q")[0::3].tolist(), _column_of_floats(words, 1), words, bytes(tags[:count]), data)
 
 
@@ -75,7 +76,7 @@ def read_frame(body: memoryview) -> tuple[int, Rows]:
     if len(body) < HEAD.size:
         raise BrokenFrame("a frame of results without its head")
     flush, count = HEAD.unpack_from(body)
-    tags_at = HEAD.size + count * ROW.size
+    tags_at = HEAD.size + count * ROW_BYTES
     if not count or tags_at + count > len(body):
         raise BrokenFrame(f"{count} results were announced in {len(body)} bytes")
     return flush, read_rows(count, body[HEAD.size :], body[tags_at:], body[tags_at + count :])
