@@ -35,8 +35,6 @@ CONTROL_BYTES = max(MOST_PIECES, mmap.ALLOCATIONGRANULARITY)
 FREE, TAKEN = 0, 1
 NOTHING = 1 << 62  # larger than any capacity
 
-MADV_POPULATE_WRITE = 23  # from <linux/mman.h>, 5.14: fault the pages in at once, not one by one at the first touch
-
 
 @dataclass(frozen=True, slots=True)
 class Ref:
@@ -180,7 +178,6 @@ class ArenaWriter:
         except (OSError, AttributeError):
             self._limit = self._end  # no more where that came from
             return False
-        _populate(self._map, offset, size)
         return True
 
     def _free_run(self, capacity: int) -> tuple[list[int], int, int]:
@@ -212,14 +209,10 @@ class ArenaReader:
     def __init__(self, fd: int) -> None:
         self._map: mmap.mmap | None = mmap.mmap(fd, 0)
         self._flags = memoryview(self._map)[:CONTROL_BYTES]
-        self._seen: set[int] = set()
 
     def view(self, ref: Ref) -> memoryview:
         """A writable view of what was placed. The piece is the user's until the last view of it is gone."""
         assert self._map is not None
-        if ref.piece not in self._seen:
-            self._seen.add(ref.piece)
-            _populate(self._map, ref.offset, ref.capacity)
         lease = _lease_type(ref.capacity).from_buffer(self._map, ref.offset)
         lease.flags, lease.piece, lease.pid = self._flags, ref.piece, os.getpid()
         return memoryview(lease).cast("B")[: ref.size]
@@ -232,13 +225,6 @@ class ArenaReader:
         """Views that are still in use keep the mapping; nothing else does."""
         self._map = None
         del self._flags
-
-
-def _populate(mapped: mmap.mmap, offset: int, size: int) -> None:
-    try:
-        mapped.madvise(MADV_POPULATE_WRITE, offset, size)
-    except (OSError, AttributeError, ValueError):
-        pass  # an older kernel, or not Linux: then the pages come one by one
 
 
 _lease_types: dict[int, Any] = {}
