@@ -61,8 +61,8 @@ def storm(
     killer = Killer(dispatcher, kills, pause_s, signum, seed)
 
     def items() -> Iterator[int]:
-        number = 0
-        while number < tasks or (killer.is_alive() and number < 20 * tasks):
+        number, deadline = 0, time.monotonic() + 120
+        while number < tasks or (killer.is_alive() and time.monotonic() < deadline):
             yield number
             number += 1
 
