@@ -15,13 +15,14 @@ from typing import Any
 
 from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.opening import open_rows
+from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import Outbox
 from gpu_dispatch.transport.arena import ArenaReader, create_arena_file
 from gpu_dispatch.transport.board import Board, create_board_file
-from gpu_dispatch.transport.codec import Packer, WillNotPickle
+from gpu_dispatch.transport.codec import Packer
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, CleanupRaised, GivenBack, Ready, RunTasks, SetupRaised
 from gpu_dispatch.worker import BaseWorker
@@ -112,13 +113,9 @@ class _InlineWorker:
 
     def deliver(self, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> list[ItemRefused]:
         refused: list[ItemRefused] = []
-        accepted: dict[int, Any] = {}
-        for task_id, item in zip(task_ids, items, strict=True):
-            try:
-                accepted[task_id] = self._packer.pack(item)  # as it would travel: no shared state, the same errors
-            except WillNotPickle as error:
-                refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
-        self._mailbox.deliver(RunTasks(tuple(accepted), ("each", list(accepted.values())), together))
+        # As they would travel: no shared state, the same errors.
+        accepted, packed = pack_each(self._packer, task_ids, items, refused)
+        self._mailbox.deliver(RunTasks(tuple(accepted), ("each", packed), together))
         self._waiting += len(accepted)
         return refused
 

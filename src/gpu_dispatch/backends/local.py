@@ -18,9 +18,10 @@ from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGa
 from gpu_dispatch.backends.opening import open_last_rows, open_message, open_rows
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
+from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
-from gpu_dispatch.transport.codec import Packed, Packer, WillNotPickle, pack_together, packed_size
+from gpu_dispatch.transport.codec import Packed, pack_together, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
@@ -129,7 +130,7 @@ class LocalBackend:
         else:
             packed: Sequence[Packed] | None = process.packer.pack_small(items)
             if packed is None:
-                task_ids, packed = _pack_each(process.packer, task_ids, items, refused)
+                task_ids, packed = pack_each(process.packer, task_ids, items, refused)
             payload = ("each", packed)
             size = sum(map(packed_size, packed))
         if task_ids:
@@ -312,18 +313,3 @@ class LocalBackend:
     def _unregister(self, fd: int) -> None:
         if self._events.pop(fd, None) is not None:
             self._poll.unregister(fd)
-
-
-def _pack_each(
-    packer: Packer, task_ids: Sequence[int], items: Sequence[Any], refused: list[ItemRefused]
-) -> tuple[list[int], list[Packed]]:
-    """Those that can travel; the others are added to ``refused``."""
-    accepted: list[int] = []
-    packed: list[Packed] = []
-    for task_id, item in zip(task_ids, items, strict=True):
-        try:
-            packed.append(packer.pack(item))
-            accepted.append(task_id)
-        except WillNotPickle as error:
-            refused.append(ItemRefused(task_id, f"the item cannot be sent to a worker. {error}"))
-    return accepted, packed

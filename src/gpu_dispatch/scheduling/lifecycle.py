@@ -70,9 +70,8 @@ class Lifecycle:
     def start_next(self) -> None:
         """Start the workers whose turn has come, if there may be work for them."""
         state = self._state
-        limit = state.settings.setup_concurrency or len(state.slots)
         room = self._head_start.room(state.now)
-        while state.starting < limit:
+        while self._may_start_another:
             unborn, to_restart = _still_waiting(self._unborn), _still_waiting(self._to_restart)
             if not to_restart and not (unborn and room):
                 break
@@ -91,10 +90,13 @@ class Lifecycle:
 
     def start_held_back(self) -> None:
         """The head start of others must not keep a worker from its setup and its cleanup, however short the run."""
-        state = self._state
-        limit = state.settings.setup_concurrency or len(state.slots)
-        while state.starting < limit and _still_waiting(self._unborn):
+        while self._may_start_another and _still_waiting(self._unborn):
             self._start(self._unborn.popleft())
+
+    @property
+    def _may_start_another(self) -> bool:
+        state = self._state
+        return state.starting < (state.settings.setup_concurrency or len(state.slots))
 
     def _has_work_for_another(self) -> bool:
         """At the end of a run, a slot whose worker died is not started to find that there is nothing left for it."""

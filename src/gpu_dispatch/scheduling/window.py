@@ -52,7 +52,7 @@ class Pace:
         """Its worker takes so many tasks at once from now on."""
         slot.batch_size = batch_size
         if slot.mean_s is not None:
-            self.measure(slot, slot.mean_s)
+            self._follow(slot, slot.mean_s, slot.usual_s or slot.mean_s)
         else:
             self.begin(slot)
 
@@ -66,12 +66,6 @@ class Pace:
             sample_s = BRIEFEST_S
         mean_s = sample_s if slot.mean_s is None else sqrt(slot.mean_s * sample_s)
         slot.mean_s = mean_s
-        least = LEAST * slot.batch_size
-        if mean_s * least >= TWO_FRAMES_S:
-            slot.window = least
-        else:
-            wanted = int(TWO_FRAMES_S / mean_s)
-            slot.window = wanted if wanted < MOST else MOST
         # What is usual learns upwards more slowly: a straggler must not make the next one look normal.
         usual_s = slot.usual_s
         if usual_s is not None:
@@ -79,6 +73,15 @@ class Pace:
         else:
             usual_s = sample_s
         slot.usual_s = usual_s
+        self._follow(slot, mean_s, usual_s)
+
+    def _follow(self, slot: Slot, mean_s: float, usual_s: float) -> None:
+        least = LEAST * slot.batch_size
+        if mean_s * least >= TWO_FRAMES_S:
+            slot.window = least
+        else:
+            wanted = int(TWO_FRAMES_S / mean_s)
+            slot.window = wanted if wanted < MOST else MOST
         quiet_s = STALL_TIMES * slot.batch_size * usual_s
         if quiet_s < STALL_S:
             quiet_s = STALL_S
