@@ -113,6 +113,25 @@ def test_tasks_that_take_longer_than_the_drain_are_killed_when_it_is_over(tmp_pa
     assert out.count("on_exit") == 1
 
 
+def test_an_interrupt_that_does_not_wake_the_waiting_thread_is_noticed_all_the_same(tmp_path: Path) -> None:
+    # Python's handlers run on the main thread. A signal that another thread received, or that came just before the main
+    # thread went to sleep, is noted and wakes nobody.
+    script = start(
+        tmp_path,
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); "
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); "
+        "main([60.0] * 10, drain_timeout=0.5)",
+    )
+    wait_for(script, "started", 2)
+    time.sleep(0.5)
+    script.send_signal(signal.SIGINT)
+    _, out, err, took = end(script)
+
+    assert took < 2.5
+    assert "waiting up to 0.5 s" in err
+    assert "told 10 of 10 twice 0 completed 0 cancelled 10" in out
+
+
 def test_a_second_interrupt_kills_at_once(tmp_path: Path) -> None:
     script = start(tmp_path, "main([60.0] * 10, drain_timeout=30)")
     wait_for(script, "started", 2)

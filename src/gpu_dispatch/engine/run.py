@@ -23,8 +23,9 @@ from gpu_dispatch.scheduling import Scheduler, SchedulerSettings
 from gpu_dispatch.wire import BatchSizeLearnt, Boot
 
 FEEDER_JOIN_S = 0.2
-ENDED_CHECK_S = 0.1
-"""After an interrupt, how often to look whether the loop has ended: its last notice may be lost."""
+LOOK_UP_S = 0.2
+"""How long to sleep for a notice at most. A signal that came just before the sleep, or to another thread, wakes nobody:
+Python runs its handler when this thread next wakes. And an interrupt may have taken the loop's last notice with it."""
 
 
 class Run:
@@ -79,7 +80,6 @@ class Run:
         self._interrupts = Interrupts(self._drain, self._kill)
         self._caller: threading.Thread | None = None
         self._ended: note.Ended | None = None
-        self._was_interrupted = False
         self._is_stream = False
         self._backend = backend
         self._over = threading.Event()
@@ -167,9 +167,9 @@ class Run:
             self._loop.advance()
         while True:
             try:
-                return self._notices.get(timeout=ENDED_CHECK_S if self._was_interrupted else None)
+                return self._notices.get(timeout=LOOK_UP_S)
             except Empty:
-                if not self._loop.is_alive:  # its last words were taken by the interrupt that came with them
+                if not self._loop.is_alive and self._notices.empty():
                     return note.Ended(self._loop.error)
 
     def _deliver_all(self) -> None:
@@ -195,7 +195,6 @@ class Run:
             try:
                 step()
             except BaseException as error:
-                self._was_interrupted = True
                 if self._delivery.error is None:
                     self._delivery.error = error
                 self._loop.stop(0.0, "interrupted")
