@@ -60,16 +60,19 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     now: dict[str, int | None] = {"task": None}
     reader = Reader(channel, mailbox, Outbox(channel, board, Packer(None)), lambda: now["task"])
     parent = Channel(ours)
-    yield Desk(reader, mailbox, parent, now)
-    parent.close()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive(), "the helper does not notice that the parent is gone"
-    theirs.close()
-    board.close()
-    arena.close()
-    for fd in (board_fd, arena_fd):
-        os.close(fd)
+    try:
+        yield Desk(reader, mailbox, parent, now)
+    finally:
+        parent.close()
+        helpers = set(threading.enumerate()) - before
+        for thread in helpers:
+            thread.join(PATIENCE_S)
+        theirs.close()
+        board.close()
+        arena.close()
+        for fd in (board_fd, arena_fd):
+            os.close(fd)
+    assert not any(thread.is_alive() for thread in helpers), "the helper does not notice that the parent is gone"
 
 
 def in_time(call: Callable[[], Any]) -> None:
