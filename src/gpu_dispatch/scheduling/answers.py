@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import repeat
-
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.scheduling.copies import Copies
@@ -15,9 +12,6 @@ from gpu_dispatch.scheduling.lifecycle import Lifecycle
 from gpu_dispatch.scheduling.slot import NEVER, Kill, Phase, Slot
 from gpu_dispatch.scheduling.state import State
 from gpu_dispatch.scheduling.window import Pace
-
-NOT_HELD = 0
-"""Stands for a task that a slot does not hold (any more); those it holds have ``None``."""
 
 
 class Answers:
@@ -52,12 +46,9 @@ class Answers:
         """Hot."""
         state = self._state
         slot = state.slots[what.slot]
-        accepted: Sequence[int] = what.task_ids
-        popped = list(map(slot.held.pop, accepted, repeat(NOT_HELD)))
-        if NOT_HELD in popped:
-            late = tuple(task for task, was in zip(accepted, popped, strict=True) if was is NOT_HELD)
-            accepted = [task for task, was in zip(accepted, popped, strict=True) if was is not NOT_HELD]
-            slot.forget_told(late)
+        accepted = slot.held.remove(what.task_ids)
+        if len(accepted) < len(what.task_ids):
+            slot.forget_told(what.task_ids)
         if accepted:
             state.unsettled -= len(accepted)
             if self._histories.by_task:
@@ -71,7 +62,7 @@ class Answers:
 
     def on_failed(self, what: told.TaskFailed) -> None:
         slot, task = self._state.slots[what.slot], (what.task_id,)
-        if slot.held.pop(what.task_id, 0) is not None:
+        if not slot.held.remove(task):
             slot.forget_told(task)
         elif self._copies.drop(slot, task):
             self._fates.judge(slot, task, what.kind, what.text, killed_worker=False, type_names=what.type_names)
@@ -85,12 +76,10 @@ class Answers:
 
     def _note_progress(self, slot: Slot) -> None:
         state, held = self._state, slot.held
-        slot.said_at = state.now
-        slot.still_since = NEVER
-        slot.barren = False
+        slot.said_at, slot.still_since, slot.barren = state.now, NEVER, False
         if slot.stalled_on is not None and slot.stalled_on not in held:
             slot.stalled_on = None
-        if held:
+        if held.count:
             if not slot.told:  # else the check that will kill it stands
                 at = state.now + slot.quiet_s
                 if at > slot.check_at and self._keeps_checks:
@@ -98,7 +87,7 @@ class Answers:
                 slot.check_at = at
                 if at < slot.alarm_at:
                     state.alarms.set_check(slot, at)
-            if len(held) > 1 and not slot.in_loaded:
+            if held.count > 1 and not slot.in_loaded:
                 slot.in_loaded = True
                 self._feeding.loaded.append(slot)
         else:

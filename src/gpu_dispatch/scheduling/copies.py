@@ -50,7 +50,7 @@ class Copies:
             pair = self.pairs.pop(task, None)
             if pair is not None:
                 loser = pair[0] if pair[1] is winner else pair[1]
-                del loser.held[task]
+                loser.held.remove((task,))
                 loser.told = (*loser.told, task)
                 loser.lost_race = True
                 self._feeding.note_room(loser)
@@ -84,7 +84,7 @@ class Copies:
             for slot in self._state.slots
             if slot.phase is Phase.READY
             and slot.held
-            and (len(slot.held) == 1 or slot.barren)  # all it holds is running
+            and (slot.held.count == 1 or slot.barren)  # all it holds is running
             and not slot.told
             and slot.recalled is None
             and not self._copied.issuperset(slot.held)

@@ -51,7 +51,7 @@ class Ending:
                 self._lifecycle.kill(slot, Kill.UNNEEDED, "the run was stopped")
             elif slot.phase is Phase.READY:
                 state.alarms.set_deadline(slot, what.drain_until)
-                if len(slot.held) > 1:
+                if slot.held.count > 1:
                     self._moving.recall_unstarted(slot)
                 self._feeding.note_room(slot)
             elif slot.phase is Phase.FINISHING:

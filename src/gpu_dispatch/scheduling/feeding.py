@@ -111,15 +111,15 @@ class Feeding:
     def send(self, slot: Slot, tasks: Sequence[int], *, fills: bool = False, together: bool = False) -> None:
         """``fills``: there is no room for more afterwards."""
         state, held = self._state, slot.held
-        if not held:
+        if not held.count:
             slot.said_at = state.now
             slot.still_since = NEVER
-        held.update(dict.fromkeys(tasks))
+        held.add(tasks)
         state.out.append(do.SendTasks(slot.number, tasks, together))
         slot.barren = False
         if slot.check_at == NEVER:
             state.alarms.set_check(slot, state.now + slot.quiet_s)
-        if not slot.in_loaded and len(held) > 1:
+        if not slot.in_loaded and held.count > 1:
             slot.in_loaded = True
             self.loaded.append(slot)
         room = NO_ROOM if fills or self._room_in(slot) <= 0 else HUNGRY
@@ -137,7 +137,7 @@ class Feeding:
 
         Nobody gets more than a fair share of what is unsettled; smaller and smaller ones once the input has ended.
         """
-        held, batch_size = len(slot.held), slot.batch_size
+        held, batch_size = slot.held.count, slot.batch_size
         limit = self._fixed
         if limit is None:
             state, limit = self._state, slot.window
@@ -159,7 +159,7 @@ class Feeding:
         elif slot.leaving or self._state.closing:
             room = NO_ROOM
             self._dismiss(slot)
-        elif not slot.held:
+        elif not slot.held.count:
             room = IDLE
         else:
             count = self._room_in(slot)
@@ -173,7 +173,7 @@ class Feeding:
             self._set_room(slot, room)
 
     def _dismiss(self, slot: Slot) -> None:
-        if not slot.held:
+        if not slot.held.count:
             self.dismissed.append(slot)
             self._state.attention = True
 

@@ -154,7 +154,7 @@ class Lifecycle:
             if self._may_leave(slot):
                 self.leave(slot, Phase.GONE)
         elif slot.phase is Phase.READY:
-            if len(slot.held) > 1 or slot.told:
+            if slot.held.count > 1 or slot.told:
                 self._moving.recall_unstarted(slot)
             self._feeding.note_room(slot)
 

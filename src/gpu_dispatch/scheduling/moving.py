@@ -52,14 +52,14 @@ class Moving:
             self._on_their_way += 1
             self._ask_again_at = state.now + ASK_ANOTHER_S
             slot.recalled_for_idle = True
-            behind = len(slot.held) - 1
+            behind = slot.held.count - 1
             self._recall(slot, behind - behind // (feeding.idle_count + 1))
 
     @property
     def has_unstarted(self) -> bool:
         """Whether somebody may hold more than it runs."""
         loaded = self._feeding.loaded
-        while loaded and len(loaded[0].held) < 2:
+        while loaded and loaded[0].held.count < 2:
             loaded.popleft().in_loaded = False
         return bool(loaded)
 
@@ -71,7 +71,7 @@ class Moving:
         while loaded and len(worth) < LOOKED_AT:
             slot = loaded.popleft()
             slot.in_loaded = False
-            behind = len(slot.held) - 1
+            behind = slot.held.count - 1
             if behind < 1 or not self._may_be_asked(slot):
                 continue
             behind_s = behind * (1.0 if slot.mean_s is None else slot.mean_s)
@@ -93,7 +93,7 @@ class Moving:
     def recall_unstarted(self, slot: Slot) -> None:
         """It shall let go of whatever has not begun. If it is being asked already, ``on_given_back`` asks again."""
         if slot.recalled is None and slot.held:
-            self._recall(slot, len(slot.held))
+            self._recall(slot, slot.held.count)
 
     def ask_for_results(self, slot: Slot) -> None:
         """A recall of nothing: its answer brings results that are finished, but not sent."""
@@ -108,7 +108,7 @@ class Moving:
         slot = self._state.slots[what.slot]
         asked = slot.recalled or 0
         self._forget_recall(slot)
-        returned: Sequence[int] = [task for task in what.task_ids if slot.held.pop(task, 0) is None]
+        returned = slot.held.remove(what.task_ids)
         slot.forget_told(what.task_ids)
         if asked:
             slot.barren = len(what.task_ids) < asked
@@ -133,7 +133,7 @@ class Moving:
 
     def note_load(self, slot: Slot) -> None:
         """To be called when something changed that may make it worth asking."""
-        if len(slot.held) > 1 and not slot.in_loaded:
+        if slot.held.count > 1 and not slot.in_loaded:
             slot.in_loaded = True
             self._feeding.loaded.append(slot)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import Enum
 from math import inf
 
+from gpu_dispatch.scheduling.held import Held
+
 NEVER = inf
 """The instant of something that is not going to happen."""
 
@@ -72,7 +74,7 @@ class Slot:
         self.setup_text: str | None = None  # what its setup raised
         self.hopeless = False  # ... and that another process would raise it again
 
-        self.held: dict[int, None] = {}  # tasks sent and not answered, oldest first
+        self.held = Held()
         self.told: tuple[int, ...] = ()  # still running in the worker, but settled: past the limit, or a lost race
         self.lost_race = False  # ``told`` holds the slower copy of a task: there is no use in waiting for it
         self.group: frozenset[int] | None = None  # suspects that were sent to be run together

@@ -101,7 +101,7 @@ class Watching:
         patience_s = UNRESPONSIVE_S + state.settings.batch_wait_s
         kill_at = slot.still_since + patience_s
         if state.now >= kill_at:
-            what = "is in the middle of writing a result" if writing else f"holds {len(slot.held)} tasks"
+            what = "is in the middle of writing a result" if writing else f"holds {slot.held.count} tasks"
             text = f"it {what} and has said nothing for {patience_s:g} s"
             self._lifecycle.kill(slot, Kill.UNRESPONSIVE, text)
             return
@@ -118,7 +118,7 @@ class Watching:
             return stalled_at
         slot.stalled_on = running[0]
         self._feeding.close(slot)
-        if len(slot.held) > len(running):
+        if slot.held.count > len(running):
             if state.in_service > 1:
                 self._moving.recall_unstarted(slot)
             else:
@@ -152,7 +152,7 @@ class Watching:
         """If no attempt will follow, the word need not wait until the worker answers or is killed."""
         if self._histories.allows_retry(task, "timeout", killed_worker=True) or task in self._copies.pairs:
             return
-        if slot.held.pop(task, 0) is None:
+        if slot.held.remove((task,)):
             self._fates.settle(slot.number, task, "timeout", "timeout", "no answer at the time limit")
         slot.told = (*slot.told, task)
         self._moving.recall_unstarted(slot)
