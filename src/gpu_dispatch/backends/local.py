@@ -134,7 +134,9 @@ class LocalBackend:
             payload = ("each", packed)
             size = sum(map(packed_size, packed))
         if task_ids:
-            process.channel.send(RunTasks(tuple(task_ids), payload, together))
+            if not isinstance(task_ids, range):  # which says as much in fewer bytes
+                task_ids = tuple(task_ids)
+            process.channel.send(RunTasks(task_ids, payload, together))
         return Sent(refused, size)
 
     def recall_tasks(self, slot: int, count: int) -> None:

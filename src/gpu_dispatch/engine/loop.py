@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from gpu_dispatch.backends.contract import Backend, CannotStart, Died, ItemRefused, Said, TasksAnswered
 from gpu_dispatch.engine.auto_packing import AutoPacking
 from gpu_dispatch.engine.feeder import Feeder, InlineFeeder
+from gpu_dispatch.engine.items import Items
 from gpu_dispatch.engine.notices import (
     Draining,
     Ended,
@@ -92,12 +93,11 @@ class Loop:
         self._on_batch_size = on_batch_size
         self._packing = None if packing is None else packing(self._add_worker, self._remove_worker)
         self._add_slot = add_slot
-        self._items: dict[int, Any] = {}
+        self._items = Items()
         self._starts = Starts(worker_ids, self._items, notices.put, timeline, announce=announce_starts)
         self._log = WorkerLog(stats, worker_ids, timeline)
         self._failures: dict[int, Failure] = {}  # of the input that is being handled
         self._answers: TasksAnswered | None = None  # likewise
-        self._next_id = 0
         self._heavy = False
         self._posts: deque[Callable[[], None]] = deque()
         self._feeding = False
@@ -254,15 +254,12 @@ class Loop:
             self._end_input()  # the iterable blocks: whatever it was about to give is left with it
 
     def _submit(self, items: list[Any]) -> None:
-        first = self._next_id
-        self._next_id = first + len(items)
-        ids = range(first, self._next_id)
         costs = None
         if self._feeder.with_costs:
             costs = [cost for _, cost in items]
             items = [item for item, _ in items]
-        self._items.update(zip(ids, items, strict=True))
-        self._stats.total = self._next_id
+        ids = self._items.add(items)
+        self._stats.total = ids.stop
         if self._timeline is not None:
             self._timeline.queued(ids)
         self._tell(told.TasksSubmitted(ids, costs))
@@ -365,12 +362,10 @@ class Loop:
         self._backend.start(action.slot, self._boot_for(action.slot))
 
     def _send_tasks(self, action: do.SendTasks) -> None:
-        items = self._items
         if self._timeline is not None:
             self._timeline.sent(action.task_ids, action.slot)
-        sent = self._backend.send_tasks(
-            action.slot, action.task_ids, list(map(items.__getitem__, action.task_ids)), together=action.together
-        )
+        items = self._items.get(action.task_ids)
+        sent = self._backend.send_tasks(action.slot, action.task_ids, items, together=action.together)
         heavy = sent.size > WORTH_WEIGHING_BYTES
         if heavy or self._heavy:  # also the first light one after heavy ones
             self._heavy = heavy
@@ -398,14 +393,14 @@ class Loop:
             by_id = {i: (v, b) for i, v, b in zip(answers.task_ids, values, busy, strict=True)}
             values = [by_id[i][0] for i in ids]
             busy = [by_id[i][1] for i in ids]
-        deque(map(self._items.__delitem__, ids), maxlen=0)  # a loop at the speed of C
+        self._items.drop(ids)
         self._produced_bytes += answers.size
         if self._timeline is not None:
             self._timeline.finished(ids, busy, action.slot, "success")
         self.notices.put(Succeeded(action.slot, self._worker_ids[action.slot], ids, values, busy, answers.size))
 
     def _settle_failure(self, action: do.SettleFailure) -> None:
-        self._items.pop(action.task_id, None)
+        self._items.drop((action.task_id,))
         failure = self._failures.get(action.task_id)
         worker_id = self._worker_ids[action.slot] if action.slot >= 0 else -1
         report = report_of(action, failure, worker_id)
