@@ -31,7 +31,7 @@ def message(value: Any) -> bytes:
 
 
 def large_result(task_id: int, data: bytes) -> bytes:
-    rows = HEAD.pack(1 << 40, 1) + ROW.pack(task_id, 0.0, len(data)) + bytes((LARGE,))
+    rows = HEAD.pack(1 << 40, 1, 0) + ROW.pack(task_id, 0.0, len(data)) + bytes((LARGE,))
     return framed(FrameKind.RESULTS, rows + data)
 
 
@@ -55,16 +55,16 @@ LIES: dict[str, bytes] = {
     "a class that is not there": framed(FrameKind.MESSAGE, b"cno_such_module\nThing\n."),
     "results of noise": framed(FrameKind.RESULTS, b"\xff" * 80),
     "results without a head": framed(FrameKind.RESULTS, b"abc"),
-    "no results": framed(FrameKind.RESULTS, HEAD.pack(0, 0)),
-    "fewer results than announced": framed(FrameKind.RESULTS, HEAD.pack(0, 3) + ROW.pack(1, 0.0, 3) + bytes((INT,))),
-    "a result of no kind": framed(FrameKind.RESULTS, HEAD.pack(0, 1) + ROW.pack(1, 0.0, 3) + b"\x63"),
+    "no results": framed(FrameKind.RESULTS, HEAD.pack(0, 0, 0)),
+    "fewer results than announced": framed(FrameKind.RESULTS, HEAD.pack(0, 3, 0) + ROW.pack(1, 0.0, 3) + bytes((INT,))),
+    "a result of no kind": framed(FrameKind.RESULTS, HEAD.pack(0, 1, 0) + ROW.pack(1, 0.0, 3) + b"\x63"),
     "a result whose data is not there": framed(
-        FrameKind.RESULTS, HEAD.pack(0, 1) + ROW.pack(1, 0.0, 1 << 40) + bytes((VALUE,)) + b"abc"
+        FrameKind.RESULTS, HEAD.pack(0, 1, 0) + ROW.pack(1, 0.0, 1 << 40) + bytes((VALUE,)) + b"abc"
     ),
     "ready once more": message(Ready(0.0, 1)),
     "tasks given back that it never had": message(GivenBack((100_000, -5))),
     "a result of a task that it never had": framed(
-        FrameKind.RESULTS, HEAD.pack(1 << 40, 1) + ROW.pack(100_000, 0.0, 3) + bytes((INT,))
+        FrameKind.RESULTS, HEAD.pack(1 << 40, 1, 0) + ROW.pack(100_000, 0.0, 3) + bytes((INT,))
     ),
     "a large result that is none": large_result(100_000, pickle.dumps(None)),
     "a large result that is nowhere": large_result(100_000, NOWHERE),

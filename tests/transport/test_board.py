@@ -16,8 +16,8 @@ from gpu_dispatch.backends.contract import TasksAnswered
 from gpu_dispatch.backends.opening import open_last_rows, open_rows
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter
 from gpu_dispatch.transport.board import (
-    COUNT,
     DATA_BYTES,
+    END,
     MOST_ROWS,
     MOST_RUNNING,
     ROWS_AT,
@@ -48,12 +48,12 @@ Arena = tuple[ArenaWriter, ArenaReader]
 NO_ARENA: Any = None
 
 
-def frame_of(board: Board) -> tuple[int, TasksAnswered]:
-    """The frame as it arrives: (flush number, what it brings)."""
+def frame_of(board: Board) -> tuple[tuple[int, int], TasksAnswered]:
+    """The frame as it arrives: (number of the first row and how many, what it brings)."""
     kind, *parts = board.frame()
     assert kind == FrameKind.RESULTS
-    flush, rows = read_frame(memoryview(b"".join(bytes(part) for part in parts)))
-    return flush, open_rows(rows, NO_ARENA, 0)
+    first, rows = read_frame(memoryview(b"".join(bytes(part) for part in parts)))
+    return (first, len(rows.ids)), open_rows(rows, NO_ARENA, 0)
 
 
 def last_of(parent: BoardReader) -> TasksAnswered:
@@ -97,19 +97,42 @@ def test_a_death_between_sending_and_noting_it_tells_nothing_twice(board: Pair) 
     """The frame has arrived, and ``sent()`` was never reached."""
     worker, parent = board
     worker.add_number(1, 0.5, 7)
-    flush, _ = frame_of(worker)
-    parent.note_received(flush)
+    span, _ = frame_of(worker)
+    parent.note_received(*span)
     assert parent.last_rows() is None
 
 
 def test_a_death_before_the_frame_was_out_loses_nothing(board: Pair) -> None:
     worker, parent = board
     worker.add_number(1, 0.5, 7)
-    flush, _ = frame_of(worker)
-    parent.note_received(flush)
+    span, _ = frame_of(worker)
+    parent.note_received(*span)
     worker.sent()
     worker.add_number(2, 0.5, 8)
     frame_of(worker)  # made, and not sent
+    assert last_of(parent).task_ids == [2]
+
+
+def test_rows_that_were_added_while_a_frame_was_on_its_way_come_with_the_next(board: Pair) -> None:
+    worker, parent = board
+    worker.add(1, 0.5, VALUE, pickle.dumps("one"))
+    span, first = frame_of(worker)
+    worker.add(2, 0.5, VALUE, pickle.dumps("two"))
+    worker.add_number(3, 0.5, 3)
+    parent.note_received(*span)
+    worker.sent()
+    assert last_of(parent).values == ["two", 3]
+    _, second = frame_of(worker)
+    assert (first.values, second.values) == (["one"], ["two", 3])
+
+
+def test_a_row_that_never_was_on_the_board_has_a_number_too(board: Pair) -> None:
+    worker, parent = board
+    _, head, body = worker.frame_of(1, 0.5, VALUE, pickle.dumps("large"))
+    first, rows = read_frame(memoryview(head + body))
+    parent.note_received(first, len(rows.ids))
+    worker.skip_number()
+    worker.add_number(2, 0.5, 7)
     assert last_of(parent).task_ids == [2]
 
 
@@ -123,7 +146,7 @@ KINDS = {
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([*KINDS, "send", "made but not sent"]), max_size=60))
+@given(st.lists(st.sampled_from([*KINDS, "send", "send and clear", "made but not sent", "not noted"]), max_size=60))
 def test_whenever_the_worker_dies_each_result_is_told_once(steps: list[str]) -> None:
     """Whatever kinds of results follow each other."""
     fd = create_board_file()
@@ -141,19 +164,29 @@ def test_whenever_the_worker_dies_each_result_is_told_once(steps: list[str]) -> 
     for task_id, step in enumerate(steps):
         if step in KINDS:
             value = wanted[task_id] = KINDS[step](task_id)
-            if step in ("int", "float"):
+            if type(value) is worker.plain and task_id % 2:  # as the runner does it
+                end, _, pack = worker.cursor()
+                pack(worker.rows, end, task_id, 0.1, value)
+                worker.words[END] = end + ROW.size
+            elif step in ("int", "float"):
                 assert worker.add_number(task_id, 0.1, value)  # type: ignore[arg-type]
             else:
                 assert worker.add(task_id, 0.1, FAILURE if step == "failure" else VALUE, pickle.dumps(value))
-        elif worker.has_rows:
-            flush, answered = frame_of(worker)
-            if step == "send":
+        elif worker.has_unsent:
+            span, answered = frame_of(worker)
+            if step.startswith("send"):
                 tell(answered)
-                parent.note_received(flush)
+                parent.note_received(*span)
                 worker.sent()
+            if step == "send and clear":
+                worker.clear()
+            if step == "not noted":
+                tell(answered)
+                parent.note_received(*span)
+                break
     tell(last_of(parent))
     assert told == wanted
-    assert [type(value) for value in told.values()].count(int) == steps.count("int")
+    assert [type(told[task_id]) for task_id in told] == [type(wanted[task_id]) for task_id in told]
     parent.close()
 
 
@@ -165,6 +198,7 @@ def test_numbers_open_to_the_same(board: Pair, numbers: list[float]) -> None:
             assert worker.add_number(task_id, 0.1, number)
         _, answered = frame_of(worker)
         worker.sent()
+        worker.clear()
         assert answered.values == numbers
         assert list(map(type, answered.values)) == list(map(type, numbers))
 
@@ -179,7 +213,9 @@ def test_an_int_of_more_than_64_bits_and_a_full_board_are_refused(board: Pair) -
     assert count == MOST_ROWS
     assert not worker.add(count, 0.1, VALUE, b"")
     assert len(last_of(parent).task_ids) == count
+    frame_of(worker)
     worker.sent()
+    worker.clear()
     assert worker.add_number(1, 0.1, 1)
     assert worker.add(2, 0.1, VALUE, bytes(DATA_BYTES))
     assert not worker.add(3, 0.1, VALUE, b"x")
@@ -209,7 +245,7 @@ def test_a_result_that_will_not_open_is_its_own_tasks_failure(board: Pair) -> No
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 12), st.binary(max_size=300))
 def test_garbage_is_refused_and_nothing_else(count: int, data: bytes) -> None:
-    for body in (data, HEAD.pack(0, count) + data):
+    for body in (data, HEAD.pack(0, count, 0) + data, HEAD.pack(0, count, 7) + data):
         try:
             answered = open_rows(read_frame(memoryview(body))[1], NO_ARENA, 0)
         except BrokenFrame:
@@ -228,7 +264,7 @@ def test_rows_that_a_wild_pointer_destroyed_give_what_can_still_be_read(board: P
         parent._map[TAGS_AT + row] = chance.randrange(256)
         last_of(parent)  # whatever it finds there, it does not raise
     assert last_of(parent).task_ids[:40] == list(range(40))
-    parent._words[COUNT] = 2**63
+    parent._words[END] = 2**63
     parent._words[RUNNING] = 2**64 - 1
     last_of(parent)
     assert len(parent.running()) <= MOST_RUNNING

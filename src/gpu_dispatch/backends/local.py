@@ -264,9 +264,9 @@ class LocalBackend:
         self, slot: int, process: WorkerProcess, kind: int, body: memoryview, said: list[tuple[int, Said]]
     ) -> None:
         if kind != FrameKind.MESSAGE:
-            flush, rows = read_frame(body)
+            first, rows = read_frame(body)
             answered = open_rows(rows, process.results, len(body))
-            process.board.note_received(flush)
+            process.board.note_received(first, len(rows.ids))
             said.append((slot, answered))
             return
         message = open_message(body)

@@ -53,27 +53,22 @@ class Outbox:
         self.flush_soon: Callable[[], None] = self.flush
         """While there is more to do. Where there is a thread for it, it is called instead."""
 
-    def succeed(self, task_id: int, busy_s: float, value: Any) -> bool:
-        """Whether that took no time worth counting: nothing was pickled or written, and nobody was in the way.
-
-        Hot. Raises WillNotPickle when the value cannot travel.
-        """
+    def succeed(self, task_id: int, busy_s: float, value: Any) -> None:
+        """Raises WillNotPickle when the value cannot travel."""
         kind = type(value)
-        at_once = self._lock.acquire(False)
-        if not at_once:
+        if not self._lock.acquire(False):
             self._wait_for_lock()
         try:
             if (kind is int or kind is float) and self._board.add_number(task_id, busy_s, value):
-                return at_once
+                return
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
                 self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
                 self._large_bytes += packed.size
                 if self._large_bytes >= FLUSH_BYTES:
-                    self._flush(self._write)
+                    self._flush_and_clear()
             else:
                 self._add(task_id, busy_s, VALUE, packed)
-            return False
         finally:
             self._lock.release()
 
@@ -88,27 +83,32 @@ class Outbox:
     def _add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> None:
         if self._board.add(task_id, busy_s, tag, data):
             return
-        self._flush(self._write)
+        self._flush_and_clear()
         if not self._board.add(task_id, busy_s, tag, data):  # larger than the whole page
             self._write(self._channel.send_frame, *self._board.frame_of(task_id, busy_s, tag, data))
-            self._board.sent()
+            self._board.skip_number()
 
     def flush(self) -> None:
         """By a thread that runs tasks, when it has none in hand, or starts the clock of the one it has again."""
         if not self._lock.acquire(False):
             self._wait_for_lock()
         try:
-            self._flush(self._write)
+            self._flush_and_clear()
         finally:
             self._lock.release()
 
     def flush_for_parent(self) -> None:
-        """By a thread that runs no tasks: the clocks of those that run meanwhile are none of its business."""
+        """By a thread that runs no tasks: the clocks of those that run meanwhile are none of its business, and new rows
+        may be added meanwhile."""
         with self._lock:
             self._flush(lambda write, *parts: write(*parts))
 
+    def _flush_and_clear(self) -> None:
+        self._flush(self._write)
+        self._board.clear()
+
     def _flush(self, do: Callable[..., None]) -> None:
-        if self._board.has_rows:
+        if self._board.has_unsent:
             do(self._channel.send_frame, *self._board.frame())
             self._board.sent()
             self._large_bytes = 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from struct import error as struct_error
 
 from gpu_dispatch.errors import SoftTimeout
 from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
-from gpu_dispatch.transport.board import SINCE, TASK
+from gpu_dispatch.transport.board import END, SINCE, TASK
 from gpu_dispatch.transport.codec import PACKED, WillNotPickle
+from gpu_dispatch.transport.rows import ROW_BYTES
 from gpu_dispatch.wire import Failure, TaskBegan
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
@@ -52,19 +54,22 @@ class TaskRunner:
         """Run tasks until the parent says that no more will come. False: the GPU context is broken, and whatever
         would come next would fail too.
 
-        Hot: names are looked up once, the timer's fields are set here rather than through calls, and the clock is read
-        once per task: the end of one is the start of the next. Where something between the two may take a while
-        (pickling a result, writing, waiting for a parent that does not read), it is read again: that is no task's time.
+        Hot: names are looked up once, the timer's fields are set and plain numbers put on the board here rather than
+        through calls, and the clock is read once per task: the end of one is the start of the next. Where something
+        between the two may take a while (pickling a result, writing, waiting for a parent that does not read), it is
+        read again: that is no task's time.
         """
-        worker, outbox, timer, monotonic = self._worker, self._outbox, self._timer, time.monotonic
+        worker, outbox, board, timer, monotonic = self._worker, self._outbox, self._board, self._timer, time.monotonic
         process, succeed, flush_soon = worker.process, outbox.succeed, outbox.flush_soon
-        start, words, instants = self._board.start, self._board.words, self._board.instants
+        start, words, instants, rows = board.start, board.words, board.instants, board.rows
+        since_at, task_at, end_at, row_bytes = SINCE, TASK, END, ROW_BYTES
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         unpack, packed = self._mailbox.open, PACKED
         limit_s, announce = timer.limit_s, self._announce
         is_sound, was_resting = True, True
         timer.install()
         now = monotonic()
+        end, plain, pack = board.cursor()  # to be read again after each call to the outbox
         try:
             while True:
                 try:
@@ -73,17 +78,19 @@ class TaskRunner:
                     if not self._wait_for_mail():
                         break
                     now, was_resting = monotonic(), True
+                    end, plain, pack = board.cursor()
                     continue
                 # From here on a death is charged to this task, and its time counts.
                 if was_resting:
                     start(task_id, now)
                     was_resting = False
                 else:
-                    instants[SINCE] = now
-                    words[TASK] = task_id
+                    instants[since_at] = now
+                    words[task_at] = task_id
                 worker.task_id = task_id
                 if announce is not None and now >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
+                    end, plain, pack = board.cursor()
                     announce(TaskBegan(task_id))
                     now = monotonic()
                     start(task_id, now)
@@ -100,12 +107,22 @@ class TaskRunner:
                     now = monotonic()
                     if timer.rang:  # whatever user code made of it: its time was up
                         raise SoftTimeout("the task went on after its time was up")
-                    if not succeed(task_id, now - started, value):
+                    row = end
+                    if type(value) is plain:
+                        try:
+                            pack(rows, row, task_id, now - started, value)
+                            words[end_at] = end = row + row_bytes  # last: a row counts only when it is whole
+                        except struct_error:  # all rows are taken, or the int has more than 64 bits
+                            pass
+                    if row == end:
+                        succeed(task_id, now - started, value)
                         now = monotonic()
+                        end, plain, pack = board.cursor()
                 except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are this task's failure
                     now = monotonic()
                     failure = self._failure(error)
                     outbox.fail(task_id, now - started, failure)
+                    end, plain, pack = board.cursor()
                     timer.rang = False
                     if failure.kind == "poisoned":
                         is_sound = False
@@ -117,6 +134,7 @@ class TaskRunner:
                     else:
                         outbox.flush()
                     now = monotonic()
+                    end, plain, pack = board.cursor()
         finally:
             timer.uninstall()
         # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay

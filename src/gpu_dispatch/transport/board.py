@@ -5,13 +5,16 @@ lose them with the worker. So they are kept *here*: when a worker is killed at a
 finished, knows exactly which task was running, and charges only that one.
 
     word 0   twice the number of running tasks, plus the number of the list they are in (0 or 1)
-    word 2   number of the flush that is being collected
-    word 3   how many finished rows there are
+    word 2   number of the first row
+    word 3   where the rows end
     word 8…  two lists; for each running task: since when (monotonic seconds, as a double), and its id
     then     finished tasks: rows, tags, data (see rows.py)
 
-A flush sends the rows as one frame that carries the flush number. After a death, the rows are read only if the parent
-has not received a frame with that number: nothing is lost, nothing is told twice.
+Rows are numbered through the life of the worker, and a frame says which ones it brings. After a death, those are read
+here that the parent has not received: nothing is lost, nothing is told twice.
+
+Threads of the worker: one adds rows (or several do, each while it holds the lock of the outbox), and any may send them
+meanwhile, since a row that was added does not change. Only who adds may clear the board when all of them are sent.
 
 The parent reads single words while the worker lives, and the rows only when it is dead, so no lock is needed.
 """
@@ -24,14 +27,14 @@ from itertools import islice
 
 from gpu_dispatch.transport.frames import FrameKind
 from gpu_dispatch.transport.memory import create_memory_file
-from gpu_dispatch.transport.rows import FLOAT, FLOAT_ROW, HEAD, INT, ROW, ROW_BYTES, Rows, read_rows
+from gpu_dispatch.transport.rows import FLOAT, FLOAT_ROW, HEAD, INT, ROW, ROW_BYTES, VALUE, Rows, read_rows
 
 TYPE_CHECKING = False  # not imported: `typing` would cost every worker some milliseconds at birth
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-RUNNING, FLUSHES, COUNT, FIRST = 0, 2, 3, 8
+RUNNING, FIRST_ROW, END, FIRST = 0, 2, 3, 8
 SINCE, TASK = FIRST, FIRST + 1
 """Where the only running task is noted."""
 MOST_RUNNING = 4096
@@ -54,6 +57,10 @@ def create_board_file() -> int:
     return create_memory_file("board", BOARD_BYTES)
 
 
+class NoNumber:
+    """No result is of this type: see ``Board.plain``."""
+
+
 class Board:
     """The worker's side: it writes."""
 
@@ -62,15 +69,17 @@ class Board:
         view = memoryview(self._map)
         self.words = view[:ROWS_AT].cast("Q")
         self.instants = view[:ROWS_AT].cast("d")  # the same words, read as doubles
-        self._rows = view[ROWS_AT:TAGS_AT]
+        self.rows = view[ROWS_AT:TAGS_AT]
         self._tags = view[TAGS_AT:DATA_AT]
         self._data = view[DATA_AT:]
-        self._pack_int, self._pack_float = ROW.pack_into, FLOAT_ROW.pack_into  # bound once
-        self._count = 0
-        self._used = 0  # of the data
+        self._data_end = 0
+        self._sent = self._framed = (0, 0)  # up to where in the rows and in the data
         # All tags are this one beforehand. It is what the worker's results usually are, so there is nothing to store.
         self._usual = INT
         self._unusual: int | None = None  # there is one, and it is this
+        self.plain: type = int
+        """Results of this type need no tag: who adds may store a row of one with ``pack``."""
+        self.pack: Callable[..., None] = ROW.pack_into
 
     def start(self, task_id: int, now: float) -> None:
         """Note that this one task runs from now on. (Where one follows another, the runner does it itself.)"""
@@ -99,62 +108,80 @@ class Board:
         """Nothing is running."""
         self.words[RUNNING] = 0
 
+    def cursor(self) -> tuple[int, type, Callable[..., None]]:
+        """For the runner, which adds plain numbers by itself: where the rows end, ``plain`` and ``pack``. They stay so
+        until somebody else adds something, or clears the board."""
+        return self.words[END], self.plain, self.pack
+
     def add_number(self, task_id: int, busy_s: float, value: int | float) -> bool:
-        """Keep a result that is a plain number. False when it does not fit. Hot."""
-        count = self._count
+        """Keep a result that is a plain number. False when it does not fit."""
+        end = self.words[END]
+        is_int = type(value) is int
         try:
-            if type(value) is int:
-                tag = INT
-                self._pack_int(self._rows, count * ROW_BYTES, task_id, busy_s, value)
-            else:
-                tag = FLOAT
-                self._pack_float(self._rows, count * ROW_BYTES, task_id, busy_s, value)
+            (ROW if is_int else FLOAT_ROW).pack_into(self.rows, end, task_id, busy_s, value)
         except struct.error:  # all rows are taken, or the int has more than 64 bits
             return False
-        if tag != self._usual:
-            self._unusual = self._tags[count] = tag
-        self.words[COUNT] = self._count = count + 1  # last: a row counts only when it is whole
+        self._added(end, INT if is_int else FLOAT)
         return True
 
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
         """Keep a finished row. False when it does not fit: flush, then try again or send it by itself."""
-        count, end = self._count, self._used + len(data)
-        if end > DATA_BYTES or count == MOST_ROWS:
+        end, data_end = self.words[END], self._data_end + len(data)
+        if data_end > DATA_BYTES or end == len(self.rows):
             return False
-        self._data[self._used : end] = data
-        ROW.pack_into(self._rows, count * ROW_BYTES, task_id, busy_s, end)
-        if tag != self._usual:
-            self._unusual = self._tags[count] = tag
-        self._used = end
-        self.words[COUNT] = self._count = count + 1  # last: a row counts only when it is whole
+        self._data[self._data_end : data_end] = data
+        ROW.pack_into(self.rows, end, task_id, busy_s, data_end)
+        self._data_end = data_end
+        self._added(end, tag)
         return True
 
+    def _added(self, end: int, tag: int) -> None:
+        if tag != self._usual:
+            self._unusual = self._tags[end // ROW_BYTES] = tag
+        self.words[END] = end + ROW_BYTES  # last: a row counts only when it is whole
+
     @property
-    def has_rows(self) -> bool:
-        return self._count > 0
+    def has_unsent(self) -> bool:
+        return self.words[END] > self._sent[0]
 
     def frame(self) -> tuple[int, bytes, Any, Any, Any]:
-        """Kind and parts of a frame with all rows."""
-        count = self._count
-        head = HEAD.pack(self.words[FLUSHES], count)
-        return FrameKind.RESULTS, head, self._rows[: count * ROW_BYTES], self._tags[:count], self._data[: self._used]
-
-    def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[int, bytes, bytes]:
-        """The same of one row whose data is too large."""
-        row = ROW.pack(task_id, busy_s, len(data))
-        return FrameKind.RESULTS, HEAD.pack(self.words[FLUSHES], 1) + row + bytes((tag,)), data
+        """Kind and parts of a frame with all rows that were not sent."""
+        (start, data_start), end, data_end = self._sent, self.words[END], self._data_end
+        self._framed = end, data_end
+        first, after = start // ROW_BYTES, end // ROW_BYTES
+        head = HEAD.pack(self.words[FIRST_ROW] + first, after - first, data_start)
+        rows, tags, data = self.rows[start:end], self._tags[first:after], self._data[data_start:data_end]
+        return FrameKind.RESULTS, head, rows, tags, data
 
     def sent(self) -> None:
-        """The frame is out: begin the next collection."""
-        self.words[COUNT] = 0
-        self.words[FLUSHES] += 1
-        self._used = self._count = 0
+        """The frame is out."""
+        self._sent = self._framed
+
+    def clear(self) -> None:
+        """By who adds, when all is sent: begin at the beginning again."""
+        count = self.words[END] // ROW_BYTES
+        if count:
+            self.words[END] = 0  # first: numbers must never say that rows were not received which were
+            self.words[FIRST_ROW] += count
+            self._data_end = 0
+            self._sent = self._framed = (0, 0)
         if self._unusual is not None:
             self._usual, self._unusual = self._unusual, None
             self._tags[:] = bytes((self._usual,)) * MOST_ROWS
+            self.plain = {INT: int, FLOAT: float}.get(self._usual, NoNumber)
+            self.pack = FLOAT_ROW.pack_into if self._usual == FLOAT else ROW.pack_into
+
+    def frame_of(self, task_id: int, busy_s: float, tag: int, data: bytes) -> tuple[int, bytes, bytes]:
+        """A frame of one row, whose data is too large for the board. When it is out, call ``skip_number``."""
+        row = ROW.pack(task_id, busy_s, len(data))
+        return FrameKind.RESULTS, HEAD.pack(self.words[FIRST_ROW], 1, 0) + row + bytes((tag,)), data
+
+    def skip_number(self) -> None:
+        """A row that never was on the (empty) board had the next number."""
+        self.words[FIRST_ROW] += 1
 
     def close(self) -> None:
-        for view in (self.words, self.instants, self._rows, self._tags, self._data):
+        for view in (self.words, self.instants, self.rows, self._tags, self._data):
             view.release()
         self._map.close()
 
@@ -167,7 +194,7 @@ class BoardReader:
         view = memoryview(self._map)
         self._words = view[:ROWS_AT].cast("Q")
         self._instants = view[:ROWS_AT].cast("d")
-        self._received = -1
+        self._received = 0  # all rows before this number
 
     def running(self) -> dict[int, float]:
         """The running tasks, each with the instant it began. Read until two readings agree: the worker may be
@@ -194,16 +221,25 @@ class BoardReader:
         end = first + min(running & ~1, LIST_WORDS)
         return dict(zip(self._words[first + 1 : end : 2], self._instants[first:end:2], strict=True))
 
-    def note_received(self, flush: int) -> None:
-        self._received = flush
+    def note_received(self, first: int, count: int) -> None:
+        """A frame has come, with so many rows from this number on."""
+        self._received = first + count
 
     def last_rows(self) -> Rows | None:
         """What a dead worker had finished and not sent. (A wild pointer may have destroyed it.)"""
-        count = min(self._words[COUNT], MOST_ROWS)
-        if not count or self._words[FLUSHES] <= self._received:
+        count = min(self._words[END] // ROW_BYTES, MOST_ROWS)
+        received = max(0, self._received - self._words[FIRST_ROW])
+        if received >= count:
             return None
-        rest = memoryview(self._map[ROWS_AT:])
-        return read_rows(count, rest, rest[TAGS_AT - ROWS_AT :], rest[DATA_AT - ROWS_AT :])
+        rows = memoryview(self._map[ROWS_AT : ROWS_AT + count * ROW_BYTES])
+        tags = memoryview(self._map[TAGS_AT : TAGS_AT + count])
+        data_start = 0
+        for row in range(received - 1, -1, -1):  # behind the data of the last one that was received
+            if tags[row] >= VALUE:
+                data_start = ROW.unpack_from(rows, row * ROW_BYTES)[2]
+                break
+        data = memoryview(self._map[DATA_AT:])[min(max(0, data_start), DATA_BYTES) :]
+        return read_rows(count - received, rows[received * ROW_BYTES :], tags[received:], data, data_start)
 
     def close(self) -> None:
         self._words.release()

@@ -1,6 +1,6 @@
 """Finished tasks as rows: how they lie on the board of a worker (board.py), and how they travel in a frame.
 
-    frame   number of the flush, how many rows; the rows, their tags, their data
+    frame   number of the first row, how many rows, where their data begins on the board; rows, tags, data
     row     task id, busy seconds, and a word: the result itself if it is a plain number, else where its data ends
     tag     a byte per row: what the word is
     data    pickles, one behind the other
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 ROW = struct.Struct("Qdq")
 FLOAT_ROW = struct.Struct("Qdd")
 ROW_BYTES = ROW.size
-HEAD = struct.Struct("QQ")
-"""Of a frame: number of the flush, how many rows."""
+HEAD = struct.Struct("QQQ")
+"""Of a frame: number of its first row, how many rows, and where on the board their data begins."""
 INT, FLOAT, VALUE, FAILURE, LARGE = range(5)
 """Tags: a plain number, a pickled value, a pickled Failure; of a large value, where it lies in the arena. That outlives
 the worker, as the board does."""
@@ -39,6 +39,8 @@ class Rows:
     words: memoryview
     tags: bytes
     data: memoryview
+    data_start: int
+    """Where on the board the data begins: what the words of rows with data count from."""
 
     @property
     def only_tag(self) -> int | None:
@@ -55,15 +57,18 @@ class Rows:
     def pieces(self) -> Iterator[memoryview]:
         """The data of each, if all have some. Raises BrokenFrame where that makes no sense."""
         ends = self.ints()
+        if self.data_start:
+            ends = [end - self.data_start for end in ends]
         starts = [0, *ends[:-1]]
         if ends[-1] > len(self.data) or not all(map(le, starts, ends)):
             raise BrokenFrame(f"data was announced that is not there: {len(self.data)} bytes are")
         return map(self.data.__getitem__, map(slice, starts, ends))
 
 
-def read_rows(count: int, rows: memoryview, tags: memoryview, data: memoryview) -> Rows:
+def read_rows(count: int, rows: memoryview, tags: memoryview, data: memoryview, data_start: int) -> Rows:
     words = rows[: count * ROW_BYTES]
-    return Rows(words.cast("Q")[0::3].tolist(), _column_of_floats(words, 1), words, bytes(tags[:count]), data)
+    ids, busy_s = words.cast("Q")[0::3].tolist(), _column_of_floats(words, 1)
+    return Rows(ids, busy_s, words, bytes(tags[:count]), data, data_start)
 
 
 def _column_of_floats(words: memoryview, column: int) -> list[float]:
@@ -72,11 +77,11 @@ def _column_of_floats(words: memoryview, column: int) -> list[float]:
 
 
 def read_frame(body: memoryview) -> tuple[int, Rows]:
-    """(number of the flush, what it brought). Raises BrokenFrame when it is no such frame."""
+    """(number of the first row, what it brought). Raises BrokenFrame when it is no such frame."""
     if len(body) < HEAD.size:
         raise BrokenFrame("a frame of results without its head")
-    flush, count = HEAD.unpack_from(body)
+    first, count, data_start = HEAD.unpack_from(body)
     tags_at = HEAD.size + count * ROW_BYTES
     if not count or tags_at + count > len(body):
         raise BrokenFrame(f"{count} results were announced in {len(body)} bytes")
-    return flush, read_rows(count, body[HEAD.size :], body[tags_at:], body[tags_at + count :])
+    return first, read_rows(count, body[HEAD.size :], body[tags_at:], body[tags_at + count :], data_start)
