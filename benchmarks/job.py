@@ -34,10 +34,10 @@ class Job:
     taken: int = 0
     started_at: float | None = None
     ended_at: float | None = None
+    awaited: int = field(init=False)
 
-    @property
-    def awaited(self) -> int:
-        return self.count if self.until is None else self.until
+    def __post_init__(self) -> None:
+        self.awaited = self.count if self.until is None else self.until
 
     def before_workers(self) -> None:
         if self.cold:
@@ -49,10 +49,10 @@ class Job:
 
     def take(self, result: Any) -> None:
         """One result. Kept as small as a user's counting callback: it is part of every figure."""
-        self.taken += 1
+        self.taken = taken = self.taken + 1
         if self.keep:
             self.results.append(result)
-        if self.taken == self.awaited:
+        if taken == self.awaited:
             self.ended_at = perf_counter()
 
     def take_many(self, count: int) -> None:
