@@ -1,13 +1,14 @@
 """Pulling from the user's iterable, on a thread of its own, only while there is credit.
 
 Items go into a buffer that the loop empties when it next looks; it is woken only when a worker could use them.
-A slow iterable is therefore passed on item by item, a fast one in bulk, without any setting.
+A slow iterable is therefore passed on item by item, a fast one in bulk, without any setting. What is in memory already
+(a list, a range) is taken in bulk at once: no code of the user's runs, so nothing can make it wait.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from gpu_dispatch.engine.credit import Credit
@@ -15,6 +16,9 @@ from gpu_dispatch.engine.credit import Credit
 TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
 if TYPE_CHECKING:
     from typing import Any
+
+
+IN_MEMORY = frozenset((list, tuple, range))
 
 
 class Feeder:
@@ -75,19 +79,10 @@ class Feeder:
         iterator = None
         try:
             iterator = iter(self._items)
-            append = self._buffer.append
+            pull = self._pull_at_once if type(self._items) in IN_MEMORY else self._pull_each
             while not self.stopped():
                 credit = self._credit.take()
-                taken = 0
-                for item in islice(iterator, credit):
-                    append(item)
-                    taken += 1
-                    if self.loop_is_hungry:
-                        self.loop_is_hungry = False
-                        self._wake_loop()
-                    if self._stop:  # set by another thread meanwhile
-                        break
-                if taken < credit:
+                if pull(islice(iterator, credit)) < credit:
                     break
         except BaseException as error:
             self.error = error
@@ -95,6 +90,28 @@ class Feeder:
             self._close(iterator)
             self._exhausted = True
             self._wake_loop()
+
+    def _pull_each(self, items: Iterator[Any]) -> int:
+        """Returns how many there were."""
+        append = self._buffer.append
+        taken = 0
+        for item in items:
+            append(item)
+            taken += 1
+            if self.loop_is_hungry:
+                self.loop_is_hungry = False
+                self._wake_loop()
+            if self._stop:  # set by another thread meanwhile
+                break
+        return taken
+
+    def _pull_at_once(self, items: Iterator[Any]) -> int:
+        pulled = list(items)
+        self._buffer += pulled
+        if self.loop_is_hungry:
+            self.loop_is_hungry = False
+            self._wake_loop()
+        return len(pulled)
 
     def _close(self, iterator: Any) -> None:
         """Let a generator run its ``finally`` blocks now, on the thread that ran the rest of it."""
