@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import threading
+from queue import SimpleQueue
 
 
 class Credit:
+    """One thread takes, another gives back."""
+
     def __init__(self, size: int) -> None:
-        self._free = size
-        # Wake the feeder for an eighth at a time: the rest is in the workers' hands meanwhile, and a wake-up per
-        # task would cost more than a tiny task does.
+        # In parcels of an eighth: the rest is in the workers' hands meanwhile, and to wake the feeder for every task
+        # would cost more than a tiny task does.
         self._enough = max(1, size // 8)
-        self._condition = threading.Condition()
+        self._saved = 0
+        self._parcels: SimpleQueue[int] = SimpleQueue()
+        self._parcels.put(size)
         self._closed = False
 
     def take(self) -> int:
-        """All that is free, waiting for enough; 0 when closed."""
-        with self._condition:
-            while self._free < self._enough and not self._closed:
-                self._condition.wait()
-            if self._closed:
-                return 0
-            free, self._free = self._free, 0
-            return free
+        """All that is free, waiting for some; 0 when closed."""
+        if self._closed:
+            return 0
+        free = self._parcels.get()
+        while not self._parcels.empty():
+            free += self._parcels.get()
+        return 0 if self._closed else free
 
     def give_back(self, count: int) -> None:
-        with self._condition:
-            self._free += count
-            if self._free >= self._enough:
-                self._condition.notify()
+        self._saved += count
+        if self._saved >= self._enough:
+            self._parcels.put(self._saved)
+            self._saved = 0
 
     def close(self) -> None:
         """Whoever waits gets nothing, now and later."""
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
+        self._closed = True
+        self._parcels.put(0)
