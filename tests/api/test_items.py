@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_dispatch.engine import items as module
-from gpu_dispatch.engine.items import BLOCK, Items, runs_of
+from gpu_dispatch.engine.items import Items, as_run
 
 
 @pytest.fixture(autouse=True)
@@ -52,18 +52,27 @@ def test_a_settled_item_is_let_go_at_once_and_its_block_with_the_last() -> None:
     assert [ref() is not None for ref in alive] == [True] + [False] * 7
     assert len(items._blocks) == 1  # that of the task that is not settled
     items.drop((0,))
-    assert not items._blocks and not items._unsettled
+    assert not items._blocks
+    assert not items._unsettled
+
+
+def test_a_task_that_was_settled_before_is_a_bug_and_not_overlooked() -> None:
+    items = Items()
+    items.add(["a", "b", "c"])
+    items.drop([1])
+    for again in ([1], [1, 2], [2, 1]):
+        with pytest.raises(KeyError):
+            items.drop(again)
 
 
 @given(st.lists(st.integers(0, 40)))
-def test_runs_say_the_same_as_the_ids(ids: list[int]) -> None:
-    runs = list(runs_of(ids))
-    assert [task for run in runs for task in run] == ids
-    assert all(runs)
+def test_only_consecutive_ids_are_a_run(ids: list[int]) -> None:
+    run = as_run(ids)
+    assert (run is not None) == (bool(ids) and ids == list(range(ids[0], ids[0] + len(ids))))
+    assert run is None or list(run) == ids
 
 
-def test_what_is_consecutive_is_one_run() -> None:
-    assert list(runs_of(list(range(5, 5 + 3 * BLOCK)))) == [range(5, 5 + 3 * BLOCK)]
-    assert list(runs_of([1, 2, 7, 8, 9, 10])) == [range(1, 3), range(7, 11)]
-    assert list(runs_of(range(3))) == [range(3)]
-    assert list(runs_of([])) == []
+def test_a_range_is_a_run() -> None:
+    assert as_run(range(3, 5)) == range(3, 5)
+    assert as_run((3, 4, 5)) == range(3, 6)
+    assert as_run([5, 7, 6, 8]) is None

@@ -25,7 +25,9 @@ def frames_of(shapes: Sequence[tuple[int, bool]]) -> list[Sequence[int]]:
 
 
 @given(FRAMES, ANSWERS, st.data())
-def test_it_does_what_a_dict_would(shapes: list[tuple[int, bool]], answers: list[list[int]], data: st.DataObject) -> None:
+def test_it_does_what_a_dict_would(
+    shapes: list[tuple[int, bool]], answers: list[list[int]], data: st.DataObject
+) -> None:
     held, right = Held(), dict[int, None]()
     for frame in frames_of(shapes):
         held.add(frame)

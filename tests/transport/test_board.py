@@ -307,3 +307,24 @@ def test_a_worker_that_never_stands_still_is_not_waited_for(board: Pair) -> None
     parent._read_running = lambda: {next(readings): 1.0}  # type: ignore[method-assign]
     worker.start(1, 1.0)
     assert len(parent.running()) == 1
+
+
+def test_what_the_last_result_was_the_next_ones_are_expected_to_be(board: Pair) -> None:
+    worker, _ = board
+    worker.add(1, 0.1, VALUE, pickle.dumps("a text among a million numbers"))
+    worker.add_number(2, 0.1, 2)
+    frame_of(worker)
+    worker.sent()
+    worker.clear()
+    assert worker.plain is int
+    worker.add_number(3, 0.1, 2.5)
+    _, answered = frame_of(worker)
+    assert answered.values == [2.5]
+    worker.sent()
+    worker.clear()
+    assert worker.plain is float
+    worker.add(4, 0.1, VALUE, pickle.dumps("text"))
+    frame_of(worker)
+    worker.sent()
+    worker.clear()
+    assert worker.plain not in (int, float, str)

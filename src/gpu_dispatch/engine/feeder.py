@@ -2,7 +2,7 @@
 
 Items go into a buffer that the loop empties when it next looks; it is woken only when a worker could use them.
 A slow iterable is therefore passed on item by item, a fast one in bulk, without any setting. What is in memory already
-(a list, a range) is taken in bulk at once: no code of the user's runs, so nothing can make it wait.
+(a list, a range) is taken in bulk: no code of the user's runs, so there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 IN_MEMORY = frozenset((list, tuple, range))
+BULK = 1024
+"""More at once would hold up the other threads, and be pulled in vain when somebody stops the run meanwhile."""
 
 
 class Feeder:
@@ -79,7 +81,7 @@ class Feeder:
         iterator = None
         try:
             iterator = iter(self._items)
-            pull = self._pull_at_once if type(self._items) in IN_MEMORY else self._pull_each
+            pull = self._pull_in_bulk if type(self._items) in IN_MEMORY else self._pull_each
             while not self.stopped():
                 credit = self._credit.take()
                 if pull(islice(iterator, credit)) < credit:
@@ -105,13 +107,15 @@ class Feeder:
                 break
         return taken
 
-    def _pull_at_once(self, items: Iterator[Any]) -> int:
-        pulled = list(items)
-        self._buffer += pulled
-        if self.loop_is_hungry:
-            self.loop_is_hungry = False
-            self._wake_loop()
-        return len(pulled)
+    def _pull_in_bulk(self, items: Iterator[Any]) -> int:
+        taken = 0
+        while not self.stopped() and (bulk := list(islice(items, BULK))):
+            self._buffer += bulk
+            taken += len(bulk)
+            if self.loop_is_hungry:
+                self.loop_is_hungry = False
+                self._wake_loop()
+        return taken
 
     def _close(self, iterator: Any) -> None:
         """Let a generator run its ``finally`` blocks now, on the thread that ran the rest of it."""

@@ -30,33 +30,43 @@ class Items:
         """Returns the ids that they get."""
         ids = range(self.next_id, self.next_id + len(items))
         taken = 0
-        for number, _, stop in _pieces(ids):
-            block = self._blocks.setdefault(number, [])
-            piece = items[taken : taken + stop - len(block)]
-            taken += len(piece)
-            block += piece
-            self._unsettled[number] = self._unsettled.get(number, 0) + len(piece)
+        for number, start, stop in _pieces(ids):
+            size = stop - start
+            self._blocks.setdefault(number, []).extend(items[taken : taken + size])
+            self._unsettled[number] = self._unsettled.get(number, 0) + size
+            taken += size
         self.next_id = ids.stop
         return ids
 
     def get(self, ids: Sequence[int]) -> list[Any]:
         """The items of tasks that are not settled. Hot."""
+        blocks, run = self._blocks, as_run(ids)
+        if run is None:
+            return [blocks[task_id // BLOCK][task_id % BLOCK] for task_id in ids]
         items: list[Any] = []
-        for run in runs_of(ids):
-            for number, start, stop in _pieces(run):
-                items += self._blocks[number][start:stop]
+        for number, start, stop in _pieces(run):
+            items += blocks[number][start:stop]
         return items
 
     def drop(self, ids: Sequence[int]) -> None:
-        """These, none of which was settled before, are settled now. Hot."""
-        for run in runs_of(ids):
+        """These are settled now. Raises KeyError for one that was before. Hot."""
+        run = as_run(ids)
+        if run is None:
+            for task_id in ids:
+                number, place = divmod(task_id, BLOCK)
+                self._drop(number, place, place + 1)
+        else:
             for number, start, stop in _pieces(run):
-                left = self._unsettled[number] - (stop - start)
-                block = self._blocks[number]
-                block[start:stop] = [GONE] * (stop - start)
-                self._unsettled[number] = left
-                if not left and len(block) == BLOCK:
-                    del self._blocks[number], self._unsettled[number]
+                self._drop(number, start, stop)
+
+    def _drop(self, number: int, start: int, stop: int) -> None:
+        block = self._blocks[number]
+        if block[start] is GONE:
+            raise KeyError(number * BLOCK + start)
+        block[start:stop] = [GONE] * (stop - start)
+        left = self._unsettled[number] = self._unsettled[number] - (stop - start)
+        if not left and len(block) == BLOCK:
+            del self._blocks[number], self._unsettled[number]
 
     def __contains__(self, task_id: object) -> bool:
         """Whether that is the id of an unsettled task."""
@@ -66,20 +76,14 @@ class Items:
         return block is not None and block[task_id % BLOCK] is not GONE
 
 
-def runs_of(ids: Sequence[int]) -> Iterator[range]:
-    """The same ids as runs of consecutive ones, as long as can be found by halving."""
+def as_run(ids: Sequence[int]) -> range | None:
+    """The same ids as a range, if they are one."""
     if isinstance(ids, range):
-        yield ids
-        return
-    start, end = 0, len(ids)
-    while start < end:
-        first, size = ids[start], end - start
-        while ids[start + size - 1] - first != size - 1 or list(ids[start : start + size]) != list(
-            range(first, first + size)
-        ):
-            size = (size + 1) // 2  # of one it is true
-        yield range(first, first + size)
-        start += size
+        return ids
+    if not ids or ids[-1] - ids[0] != len(ids) - 1:
+        return None
+    run = range(ids[0], ids[-1] + 1)
+    return run if list(run) == list(ids) else None
 
 
 def _pieces(run: range) -> Iterator[tuple[int, int, int]]:

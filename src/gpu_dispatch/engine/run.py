@@ -169,7 +169,7 @@ class Run:
             try:
                 return self._notices.get(timeout=LOOK_UP_S)
             except Empty:
-                if not self._loop.is_alive and self._notices.empty():
+                if not self._loop.is_alive and self._notices.empty():  # it may have spoken just before it ended
                     return note.Ended(self._loop.error)
 
     def _deliver_all(self) -> None:

@@ -1,9 +1,10 @@
 """The worker process.
 
     entry ─► setup ─► TaskRunner ◄──── Mailbox ◄──── Reader ◄──── channel ◄──── parent
-                         │                             │
-                         └──► Outbox ◄─────────────────┘ (flush on recall)
-                               board + channel ────► parent
+                         │  │                          │
+           (numbers)     │  └──► Outbox ◄──────────────┘ (flush on recall)
+                         ▼         ▼
+                       board ◄─────┴──► channel ────► parent
 
 A worker with batches, or with I/O beside its model, has a BatchRunner in place of the TaskRunner; see batches.py.
 

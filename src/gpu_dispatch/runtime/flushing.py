@@ -43,4 +43,4 @@ class Flusher:
         while True:
             self._asked.acquire()
             self._is_asked = False
-            self._outbox.flush_for_parent()
+            self._outbox.flush_beside()

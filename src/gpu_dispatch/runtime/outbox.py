@@ -34,7 +34,7 @@ next one is written to memory that is not in the cache; fewer, and each costs a 
 
 class Outbox:
     """Several threads use it: the runner adds and flushes, the reader flushes when the parent asks, the flusher while
-    the runner is in its next task.
+    the runner is in its next task. Plain numbers the runner adds to the board by itself, without the lock.
 
     When callbacks are slow the parent stops reading, and whoever writes has to wait. That is not the time of the task
     whose result it is: clocks are stopped before each wait of the runner.
@@ -59,8 +59,11 @@ class Outbox:
         if not self._lock.acquire(False):
             self._wait_for_lock()
         try:
-            if (kind is int or kind is float) and self._board.add_number(task_id, busy_s, value):
-                return
+            if kind is int or kind is float:
+                if not self._board.has_room:
+                    self._flush_and_clear()
+                if self._board.add_number(task_id, busy_s, value):
+                    return
             packed = self._packer.pack(value)
             if isinstance(packed, Large):
                 self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
@@ -85,7 +88,7 @@ class Outbox:
             return
         self._flush_and_clear()
         if not self._board.add(task_id, busy_s, tag, data):  # larger than the whole page
-            self._write(self._channel.send_frame, *self._board.frame_of(task_id, busy_s, tag, data))
+            self._send_while_clocks_stand(*self._board.frame_of(task_id, busy_s, tag, data))
             self._board.skip_number()
 
     def flush(self) -> None:
@@ -97,26 +100,26 @@ class Outbox:
         finally:
             self._lock.release()
 
-    def flush_for_parent(self) -> None:
-        """By a thread that runs no tasks: the clocks of those that run meanwhile are none of its business, and new rows
-        may be added meanwhile."""
+    def flush_beside(self) -> None:
+        """By a thread that runs no tasks: the clocks of those that run meanwhile are none of its business, and rows may
+        be added meanwhile."""
         with self._lock:
-            self._flush(lambda write, *parts: write(*parts))
+            self._flush(self._channel.send_frame)
 
     def _flush_and_clear(self) -> None:
-        self._flush(self._write)
+        self._flush(self._send_while_clocks_stand)
         self._board.clear()
 
-    def _flush(self, do: Callable[..., None]) -> None:
+    def _flush(self, send: Callable[..., None]) -> None:
         if self._board.has_unsent:
-            do(self._channel.send_frame, *self._board.frame())
+            send(*self._board.frame())
             self._board.sent()
             self._large_bytes = 0
         self.quiet_since = time.monotonic()
 
-    def _write(self, write: Callable[..., None], *parts: Any) -> None:
+    def _send_while_clocks_stand(self, kind: int, *parts: Any) -> None:
         self.stop_clocks()
-        write(*parts)
+        self._channel.send_frame(kind, *parts)
         self.resume_clocks()
 
     def _wait_for_lock(self) -> None:

@@ -61,7 +61,7 @@ class Reader:
                 self._mailbox.deliver(message)
             elif isinstance(message, RecallTasks):
                 returned = tuple(self._mailbox.give_back(message.count))
-                self._outbox.flush_for_parent()
+                self._outbox.flush_beside()
                 self._channel.send(GivenBack(returned))
             elif isinstance(message, Finish):
                 self._mailbox.finish()

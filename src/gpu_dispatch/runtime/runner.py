@@ -114,7 +114,7 @@ class TaskRunner:
                             words[end_at] = end = row + row_bytes  # last: a row counts only when it is whole
                         except struct_error:  # all rows are taken, or the int has more than 64 bits
                             pass
-                    if row == end:
+                    if row == end:  # it was not stored
                         succeed(task_id, now - started, value)
                         now = monotonic()
                         end, plain, pack = board.cursor()

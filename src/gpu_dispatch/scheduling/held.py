@@ -11,8 +11,8 @@ class Held:
     """Oldest first, each once.
 
     Tasks come in frames and are nearly always answered in the order in which they came. So frames are kept as they come
-    (most are ranges), and answers cut them from the front: no step is taken per task. Whatever is answered in another
-    order makes one list of all that is left.
+    (most are ranges), and answers cut them from the front, after one comparison. Whatever is answered in another order
+    makes one list of all that is left.
     """
 
     __slots__ = ("_frames", "count")
@@ -38,8 +38,8 @@ class Held:
     def remove(self, tasks: Sequence[int]) -> Sequence[int]:
         """Returns those that were here. Hot."""
         frames, count = self._frames, len(tasks)
-        front = frames[0][:count] if frames else ()
-        if list(front if len(front) == count else islice(self, count)) != list(tasks):
+        in_one_frame = frames and len(frames[0]) >= count
+        if list(frames[0][:count] if in_one_frame else islice(self, count)) != list(tasks):
             return self._pick(tasks)
         self.count -= count
         while frames and count >= len(frames[0]):

@@ -10,8 +10,6 @@ has made progress or got new tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.scheduling.copies import Copies

@@ -5,7 +5,7 @@ lose them with the worker. So they are kept *here*: when a worker is killed at a
 finished, knows exactly which task was running, and charges only that one.
 
     word 0   twice the number of running tasks, plus the number of the list they are in (0 or 1)
-    word 2   number of the first row
+    word 2   number of the first row that lies here
     word 3   where the rows end
     word 8…  two lists; for each running task: since when (monotonic seconds, as a double), and its id
     then     finished tasks: rows, tags, data (see rows.py)
@@ -13,8 +13,8 @@ finished, knows exactly which task was running, and charges only that one.
 Rows are numbered through the life of the worker, and a frame says which ones it brings. After a death, those are read
 here that the parent has not received: nothing is lost, nothing is told twice.
 
-Threads of the worker: one adds rows (or several do, each while it holds the lock of the outbox), and any may send them
-meanwhile, since a row that was added does not change. Only who adds may clear the board when all of them are sent.
+Threads of the worker: one adds rows, with or without the lock of the outbox; or several do, all with it. Any may send
+them meanwhile, since a row that was added does not change. Only who adds may clear the board when all of them are sent.
 
 The parent reads single words while the worker lives, and the rows only when it is dead, so no lock is needed.
 """
@@ -76,7 +76,7 @@ class Board:
         self._sent = self._framed = (0, 0)  # up to where in the rows and in the data
         # All tags are this one beforehand. It is what the worker's results usually are, so there is nothing to store.
         self._usual = INT
-        self._unusual: int | None = None  # there is one, and it is this
+        self._has_unusual = False
         self.plain: type = int
         """Results of this type need no tag: who adds may store a row of one with ``pack``."""
         self.pack: Callable[..., None] = ROW.pack_into
@@ -114,12 +114,12 @@ class Board:
         return self.words[END], self.plain, self.pack
 
     def add_number(self, task_id: int, busy_s: float, value: int | float) -> bool:
-        """Keep a result that is a plain number. False when it does not fit."""
+        """Keep a result that is a plain number. False when there is no room, or the int has more than 64 bits."""
         end = self.words[END]
         is_int = type(value) is int
         try:
             (ROW if is_int else FLOAT_ROW).pack_into(self.rows, end, task_id, busy_s, value)
-        except struct.error:  # all rows are taken, or the int has more than 64 bits
+        except struct.error:
             return False
         self._added(end, INT if is_int else FLOAT)
         return True
@@ -127,7 +127,7 @@ class Board:
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
         """Keep a finished row. False when it does not fit: flush, then try again or send it by itself."""
         end, data_end = self.words[END], self._data_end + len(data)
-        if data_end > DATA_BYTES or end == len(self.rows):
+        if data_end > DATA_BYTES or not self.has_room:
             return False
         self._data[self._data_end : data_end] = data
         ROW.pack_into(self.rows, end, task_id, busy_s, data_end)
@@ -137,8 +137,14 @@ class Board:
 
     def _added(self, end: int, tag: int) -> None:
         if tag != self._usual:
-            self._unusual = self._tags[end // ROW_BYTES] = tag
+            self._tags[end // ROW_BYTES] = tag
+            self._has_unusual = True
         self.words[END] = end + ROW_BYTES  # last: a row counts only when it is whole
+
+    @property
+    def has_room(self) -> bool:
+        """For another row; its data is another matter."""
+        return self.words[END] < len(self.rows)
 
     @property
     def has_unsent(self) -> bool:
@@ -160,13 +166,15 @@ class Board:
     def clear(self) -> None:
         """By who adds, when all is sent: begin at the beginning again."""
         count = self.words[END] // ROW_BYTES
-        if count:
-            self.words[END] = 0  # first: numbers must never say that rows were not received which were
-            self.words[FIRST_ROW] += count
-            self._data_end = 0
-            self._sent = self._framed = (0, 0)
-        if self._unusual is not None:
-            self._usual, self._unusual = self._unusual, None
+        if not count:
+            return
+        self.words[END] = 0  # first: numbers must never say that rows were not received which were
+        self.words[FIRST_ROW] += count
+        self._data_end = 0
+        self._sent = self._framed = (0, 0)
+        if self._has_unusual:
+            self._has_unusual = False
+            self._usual = self._tags[count - 1]
             self._tags[:] = bytes((self._usual,)) * MOST_ROWS
             self.plain = {INT: int, FLOAT: float}.get(self._usual, NoNumber)
             self.pack = FLOAT_ROW.pack_into if self._usual == FLOAT else ROW.pack_into
