@@ -166,7 +166,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         "big_arrays", "25 MB arrays in, a float out", Figure.RATE, 2,
-        _arrays(25_000_000, "ends", "memcpy"), 8, 0.6, most=1_000, limit="memcpy of each array, one process",
+        _arrays(25_000_000, "ends", "memcpy"), 8, 2.0, most=2_000, limit="memcpy of each array, one process",
     ),
     Load(
         "sleep_1ms", "tasks of 1 ms", Figure.RATE, 4, _sleeps(0.001), 8_000,
