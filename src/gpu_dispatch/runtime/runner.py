@@ -140,7 +140,7 @@ class TaskRunner:
         # Not in the finally: what gets out of the loop is not user code's, and ends this process. Its task must stay
         # marked as running then, to be charged; otherwise it would be given to another worker, and run again.
         outbox.flush()
-        self._board.rest()
+        board.rest()
         return is_sound
 
     def _wait_for_mail(self) -> bool:
