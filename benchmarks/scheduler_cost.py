@@ -34,7 +34,7 @@ class Simulation:
         self.settled = 0
         self._task_s = task_s
         self._answer_after = answer_after
-        self._to_submit = deque(range(count))
+        self._to_submit = range(count)
         self._queues: list[deque[int]] = [deque() for _ in range(slots)]
         self._answers: list[tuple[float, int, int]] = []  # (at, slot, tasks): the next answer of each busy worker
         self._submit_after_answer = 0
@@ -57,7 +57,7 @@ class Simulation:
                 self._submit(settled)
 
     def _submit(self, count: int) -> None:
-        tasks = [self._to_submit.popleft() for _ in range(min(count, len(self._to_submit)))]
+        tasks, self._to_submit = self._to_submit[:count], self._to_submit[count:]  # ranges, as in the engine
         if tasks:
             self._tell(inputs.TasksSubmitted(tasks))
             if not self._to_submit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
@@ -18,7 +17,7 @@ class Held:
     __slots__ = ("_frames", "count")
 
     def __init__(self) -> None:
-        self._frames: deque[Sequence[int]] = deque()
+        self._frames: list[Sequence[int]] = []  # few, so a deque would only take more memory
         self.count = 0
         """How many there are. An attribute, since it is asked for with every input."""
 
@@ -43,7 +42,7 @@ class Held:
             return self._pick(tasks)
         self.count -= count
         while frames and count >= len(frames[0]):
-            count -= len(frames.popleft())
+            count -= len(frames.pop(0))
         if count:
             frames[0] = frames[0][count:]
         return tasks

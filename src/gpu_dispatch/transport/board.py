@@ -126,10 +126,11 @@ class Board:
 
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
         """Keep a finished row. False when it does not fit: flush, then try again or send it by itself."""
-        end, data_end = self.words[END], self._data_end + len(data)
-        if data_end > DATA_BYTES or not self.has_room:
+        end, data_start = self.words[END], self._data_end
+        data_end = data_start + len(data)
+        if data_end > DATA_BYTES or end == len(self.rows):
             return False
-        self._data[self._data_end : data_end] = data
+        self._data[data_start:data_end] = data
         ROW.pack_into(self.rows, end, task_id, busy_s, data_end)
         self._data_end = data_end
         self._added(end, tag)
