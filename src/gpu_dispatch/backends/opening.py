@@ -73,18 +73,16 @@ def open_last_rows(rows: Rows, arena: ArenaReader) -> TasksAnswered:
 
 def _open_one_by_one(rows: Rows, arena: ArenaReader, some: TasksAnswered) -> int:
     """Adds them to ``some``; returns how many bytes of them lie in the arena."""
-    floats, data_start, in_arena = rows.floats(), rows.data_start, 0
-    start = data_start
-    size = start + len(rows.data)
+    floats, size, start, in_arena = rows.floats(), len(rows.data), 0, 0
     for i, (task_id, busy_s, tag, word) in enumerate(zip(rows.ids, rows.busy_s, rows.tags, rows.ints(), strict=True)):
         if tag == INT:
             value: Any = word
         elif tag == FLOAT:
             value = floats[i]
-        elif tag > LARGE or not start <= word <= size:
-            raise BrokenFrame(f"a result of kind {tag} was announced, up to {word} of {size} bytes")
+        elif not start <= (end := word - rows.data_start) <= size or tag > LARGE:
+            raise BrokenFrame(f"a result of kind {tag} was announced, up to {end} of {size} bytes")
         else:
-            piece, start = rows.data[start - data_start : word - data_start], word
+            piece, start = rows.data[start:end], end
             try:
                 if tag == LARGE:
                     large = large_from_bytes(piece)

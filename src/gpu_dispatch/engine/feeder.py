@@ -101,8 +101,7 @@ class Feeder:
             append(item)
             taken += 1
             if self.loop_is_hungry:
-                self.loop_is_hungry = False
-                self._wake_loop()
+                self._wake_hungry_loop()
             if self._stop:  # set by another thread meanwhile
                 break
         return taken
@@ -113,9 +112,12 @@ class Feeder:
             self._buffer += bulk
             taken += len(bulk)
             if self.loop_is_hungry:
-                self.loop_is_hungry = False
-                self._wake_loop()
+                self._wake_hungry_loop()
         return taken
+
+    def _wake_hungry_loop(self) -> None:
+        self.loop_is_hungry = False
+        self._wake_loop()
 
     def _close(self, iterator: Any) -> None:
         """Let a generator run its ``finally`` blocks now, on the thread that ran the rest of it."""

@@ -62,7 +62,6 @@ class TaskRunner:
         worker, outbox, board, timer, monotonic = self._worker, self._outbox, self._board, self._timer, time.monotonic
         process, succeed, flush_soon = worker.process, outbox.succeed, outbox.flush_soon
         start, words, instants, rows = board.start, board.words, board.instants, board.rows
-        since_at, task_at, end_at, row_bytes = SINCE, TASK, END, ROW_BYTES
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
         unpack, packed = self._mailbox.open, PACKED
         limit_s, announce = timer.limit_s, self._announce
@@ -85,8 +84,8 @@ class TaskRunner:
                     start(task_id, now)
                     was_resting = False
                 else:
-                    instants[since_at] = now
-                    words[task_at] = task_id
+                    instants[SINCE] = now
+                    words[TASK] = task_id
                 worker.task_id = task_id
                 if announce is not None and now >= outbox.quiet_since + ANNOUNCE_AFTER_S:
                     outbox.flush()
@@ -111,7 +110,7 @@ class TaskRunner:
                     if type(value) is plain:
                         try:
                             pack(rows, row, task_id, now - started, value)
-                            words[end_at] = end = row + row_bytes  # last: a row counts only when it is whole
+                            words[END] = end = row + ROW_BYTES  # last: a row counts only when it is whole
                         except struct_error:  # all rows are taken, or the int has more than 64 bits
                             pass
                     if row == end:  # it was not stored

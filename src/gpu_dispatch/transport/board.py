@@ -128,7 +128,7 @@ class Board:
         """Keep a finished row. False when it does not fit: flush, then try again or send it by itself."""
         end, data_start = self.words[END], self._data_end
         data_end = data_start + len(data)
-        if data_end > DATA_BYTES or end == len(self.rows):
+        if data_end > DATA_BYTES or not self.has_room:
             return False
         self._data[data_start:data_end] = data
         ROW.pack_into(self.rows, end, task_id, busy_s, data_end)

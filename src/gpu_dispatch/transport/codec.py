@@ -11,8 +11,8 @@ the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 from __future__ import annotations
 
 import io
+import sys
 from itertools import chain
-from sys import modules
 
 from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
@@ -110,7 +110,7 @@ class Packer:
     def _dumps(self, value: Any) -> bytes:
         if self._arena is None:
             return dumps(value, 5)
-        if "torch" not in modules or not _torch_is_loaded():
+        if not _torch_is_loaded():
             return dumps(value, 5, buffer_callback=self._callback)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
@@ -180,7 +180,7 @@ def _refuse_large(buffer: PickleBuffer) -> bool:
     return True
 
 
-def _torch_is_loaded() -> bool:
+def _torch_is_loaded(modules: dict[str, Any] = sys.modules) -> bool:
     return "torch" in modules and hasattr(modules["torch"], "Tensor")  # else it is being loaded in another thread
 
 
