@@ -8,6 +8,8 @@ import pytest
 from recording import run
 from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, Unwilling
 
+from gpu_dispatch import Dispatcher, ProgressEvent, TaskSuccess
+
 RESULTS = [
     ("lock", "transport", ("lock", "cannot be pickled")),
     ("nested lock", "transport", ("['model'][1]['guard']", "lock")),
@@ -39,6 +41,32 @@ def test_every_value_that_will_not_travel_costs_its_own_task_only(monkeypatch) -
         error.encode("utf-8", "surrogatepass")
     assert not record.errors
     assert record.stats["restarts"] == 0
+
+
+@pytest.mark.parametrize("place", [0, 149, 299])
+def test_a_result_that_does_not_open_is_told_the_same_way_to_all(place: int, monkeypatch) -> None:
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    items = ["opens not" if number == place else "fine" for number in range(300)]
+    ends: dict[int, str] = {}
+
+    record = run(Biter, items, gpu_ids=[0])
+    watched = run(Biter, items, gpu_ids=[0], setup={"on_progress": lambda event: _note_end(event, ends)})
+    outcomes = {outcome.task_id: outcome for outcome in Dispatcher(Biter, [0]).stream(items)}
+
+    for each in (record, watched):
+        each.check(300)
+        assert {number: error.kind for number, error in each.errors.items()} == {place: "transport"}
+        assert each.errors[place].details == {"task_id": place, "worker_id": 0, "attempt": 1}
+        assert each.stats["failed"] == 1
+    assert [number for number, end in ends.items() if end != "success"] == [place]
+    assert len(outcomes) == 300
+    assert [n for n, outcome in outcomes.items() if not isinstance(outcome, TaskSuccess)] == [place]
+    assert "does not unpickle in the parent" in outcomes[place].error
+
+
+def _note_end(event: ProgressEvent, ends: dict[int, str]) -> None:
+    if event.kind == "finished":
+        ends[event.task_id] = event.outcome
 
 
 def test_an_exception_that_can_travel_arrives_as_an_object_too() -> None:

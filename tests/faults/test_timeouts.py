@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from faulty_workers import Clocked
 from plain_workers import Careful, ClockJumps, Echo, Megabytes, Sleeper, SlowToStart
 from recording import Record, run
+from values_that_bite import PARENT, OneHangs
 
 from gpu_dispatch import Dispatcher
 from gpu_dispatch.scheduling import watching
@@ -156,6 +158,16 @@ def test_a_slow_callback_does_not_delay_a_kill(tmp_path) -> None:
 
     assert set(record.timeouts) == {0}
     assert deaths[0] - began < LIMIT + GRACE + 0.5
+
+
+def test_a_result_that_is_slow_to_open_does_not_delay_a_kill(tmp_path, monkeypatch) -> None:
+    """To open it may run user code. That runs on the caller's thread, as callbacks do."""
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    record = run(OneHangs, ["hang", "open"], task_timeout=LIMIT, timeout_grace=GRACE, setup={"folder": str(tmp_path)})
+
+    record.check(2)
+    assert set(record.timeouts) == {0}
+    assert record.successes[1].outlived is True
 
 
 @pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 from gpu_dispatch import BaseWorker
@@ -88,6 +91,34 @@ MADE: dict[str, Any] = {
     "surrogate": lambda: ValueError("half a character: \ud800"),
     "huge argument": lambda: ValueError(b"x" * 5_000_000),
 }
+
+
+class OpensSlowly:
+    """Sees, while it is opened in the process that PARENT names, whether another process comes to its end."""
+
+    outlived: bool | None = None
+
+    def __init__(self, pid: int, patience_s: float) -> None:
+        self.pid, self.patience_s = pid, patience_s
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if os.environ.get(PARENT) == str(os.getpid()):
+            time.sleep(self.patience_s)
+            self.outlived = not Path(f"/proc/{self.pid}").exists()
+
+
+class OneHangs(BaseWorker):
+    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
+        self.note = Path(folder) / "hanging"
+
+    def process(self, item: str) -> Any:
+        if item == "hang":
+            self.note.write_text(f"{os.getpid()}\n")
+            all(itertools.repeat(True))  # a loop in C that never looks at signals
+        while not self.note.exists() or not self.note.read_text().endswith("\n"):
+            time.sleep(0.005)
+        return OpensSlowly(int(self.note.read_text()), patience_s=1.2)
 
 
 class Elsewhere(Biter):

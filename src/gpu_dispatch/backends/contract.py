@@ -9,14 +9,18 @@ from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, Giv
 
 TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
+
+    Opener = Callable[[list[int], list[Any], list[float]], "TasksAnswered"]
+    """Task ids, values and busy seconds: each to its open value, or to the failure of its task."""
 else:
     Protocol = object
 
 
 @dataclass(frozen=True, slots=True)
 class TasksAnswered:
-    """Finished tasks, opened. Successes as parallel lists: they are many, and handled in bulk."""
+    """Finished tasks. Successes as parallel lists: they are many, and handled in bulk."""
 
     task_ids: list[int]
     values: list[Any]
@@ -24,6 +28,9 @@ class TasksAnswered:
     failures: list[tuple[int, float, Failure]]
     size: int = 0
     """Bytes that crossed for these."""
+    opener: Opener | None = None
+    """The values are as they came, and this opens some: whoever hands them over does. It may run user code, for which
+    the engine's loop must not wait; and what one thread makes, hands over and drops stays in the cache of one core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
-from gpu_dispatch.backends.opening import open_last_rows, open_message, open_rows
+from gpu_dispatch.backends.opening import open_last_rows, open_message, take_rows
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.sending import pack_each
@@ -265,7 +265,7 @@ class LocalBackend:
     ) -> None:
         if kind != FrameKind.MESSAGE:
             first, rows = read_frame(body)
-            answered = open_rows(rows, process.results, len(body))
+            answered = take_rows(rows, process.results, len(body))
             process.board.note_received(first, len(rows.ids))
             said.append((slot, answered))
             return

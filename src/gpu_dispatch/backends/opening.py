@@ -39,26 +39,46 @@ def open_message(body: memoryview) -> Any:
     return message
 
 
-def open_rows(rows: Rows, arena: ArenaReader, size: int) -> TasksAnswered:
-    """Each pickle by itself: one that will not load is that task's failure, nobody else's. Raises BrokenFrame.
+def take_rows(rows: Rows, arena: ArenaReader, size: int) -> TasksAnswered:
+    """Pickles as they are. Numbers need no opening; what lies in the arena is opened at once, since it takes up room
+    there. Raises BrokenFrame.
 
     ``size``: of the frame. What lies in the arena is added.
     """
+    if rows.only_tag == VALUE:
+        return TasksAnswered(rows.ids, list(rows.pieces()), rows.busy_s, [], size, opener=open_pickles)
+    return open_rows(rows, arena, size)
+
+
+def open_rows(rows: Rows, arena: ArenaReader, size: int) -> TasksAnswered:
+    """The same with everything opened."""
     tag = rows.only_tag
     if tag == INT:
         return TasksAnswered(rows.ids, rows.ints(), rows.busy_s, [], size)
     if tag == FLOAT:
         return TasksAnswered(rows.ids, rows.floats(), rows.busy_s, [], size)
     if tag == VALUE:
-        try:
-            return TasksAnswered(rows.ids, list(map(loads, rows.pieces())), rows.busy_s, [], size)
-        except BrokenFrame:
-            raise
-        except BaseException:
-            pass  # one of them will not load: see below which
+        return open_pickles(rows.ids, list(rows.pieces()), rows.busy_s, size)
     some = TasksAnswered([], [], [], [])
     size += _open_one_by_one(rows, arena, some)
     return TasksAnswered(some.task_ids, some.values, some.busy_s, some.failures, size)
+
+
+def open_pickles(task_ids: list[int], pickles: list[memoryview], busy_s: list[float], size: int = 0) -> TasksAnswered:
+    """Each pickle by itself: one that will not open is that task's failure, nobody else's. Hot."""
+    try:
+        return TasksAnswered(task_ids, list(map(loads, pickles)), busy_s, [], size)
+    except BaseException:
+        pass  # one of them will not open: which?
+    some = TasksAnswered([], [], [], [], size)
+    for task_id, pickle, seconds in zip(task_ids, pickles, busy_s, strict=True):
+        try:
+            value = loads(pickle)
+        except BaseException as error:
+            some.failures.append((task_id, seconds, _will_not_open(error)))
+        else:
+            _add(some, task_id, value, seconds)
+    return some
 
 
 def open_last_rows(rows: Rows, arena: ArenaReader) -> TasksAnswered:
@@ -96,10 +116,14 @@ def _open_one_by_one(rows: Rows, arena: ArenaReader, some: TasksAnswered) -> int
             if tag == FAILURE:
                 some.failures.append((task_id, busy_s, value))
                 continue
-        some.task_ids.append(task_id)
-        some.values.append(value)
-        some.busy_s.append(busy_s)
+        _add(some, task_id, value, busy_s)
     return in_arena
+
+
+def _add(some: TasksAnswered, task_id: int, value: Any, busy_s: float) -> None:
+    some.task_ids.append(task_id)
+    some.values.append(value)
+    some.busy_s.append(busy_s)
 
 
 def _will_not_open(error: BaseException) -> Failure:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from gpu_dispatch.engine import notices as note
 from gpu_dispatch.engine.credit import Credit
+from gpu_dispatch.engine.portions import in_portions
 from gpu_dispatch.observe.stats import RunStats
 from gpu_dispatch.options import RunArguments
 from gpu_dispatch.protocol import Outcome, TaskError, TaskSuccess, TaskTimeout
@@ -43,16 +44,10 @@ class Delivery:
             return
         arguments = self._arguments
         if isinstance(notice, note.Succeeded):
-            self._stats.succeeded(notice.slot, notice.task_ids, notice.busy_s)
-            self._deliver_successes(notice)
-            self._credit.give_back(len(notice.task_ids))
+            for portion in in_portions(notice):
+                self._deliver_outcomes(portion)
         elif isinstance(notice, note.Failed):
-            self._count_failure(notice)
-            if notice.word == "timeout":
-                self._call(arguments.on_timeout, notice.task_id, arguments.task_timeout, notice.worker_id)
-            else:
-                self._call(arguments.on_error, notice.task_id, notice.report, notice.worker_id)
-            self._credit.give_back(1)
+            self._deliver_outcomes(notice)
         elif isinstance(notice, note.Started):
             for task_id in notice.task_ids:
                 self._call(arguments.on_task_start, task_id, notice.worker_id)
@@ -66,18 +61,38 @@ class Delivery:
     def outcomes(self, notice: note.Notice) -> Iterator[Outcome]:
         """The same as values instead of callbacks, for ``stream()``, which gives the credit back when each is taken."""
         if isinstance(notice, note.Succeeded):
-            self._stats.succeeded(notice.slot, notice.task_ids, notice.busy_s)
-            for task_id, value in zip(notice.task_ids, notice.values, strict=True):
-                yield TaskSuccess(task_id, value, notice.worker_id)
+            for portion in in_portions(notice):
+                yield from self._as_outcomes(portion)
         elif isinstance(notice, note.Failed):
-            self._count_failure(notice)
-            if notice.word == "timeout":
-                timeout = self._arguments.task_timeout or 0.0
-                yield TaskTimeout(notice.task_id, timeout, notice.worker_id)
-            else:
-                yield TaskError(notice.task_id, notice.report, notice.worker_id)
+            yield from self._as_outcomes(notice)
         else:
             self.deliver(notice)
+
+    def _as_outcomes(self, notice: note.Succeeded | note.Failed) -> Iterator[Outcome]:
+        self._count(notice)
+        if isinstance(notice, note.Succeeded):
+            for task_id, value in zip(notice.task_ids, notice.values, strict=True):
+                yield TaskSuccess(task_id, value, notice.worker_id)
+        elif notice.word == "timeout":
+            timeout = self._arguments.task_timeout or 0.0
+            yield TaskTimeout(notice.task_id, timeout, notice.worker_id)
+        else:
+            yield TaskError(notice.task_id, notice.report, notice.worker_id)
+
+    def _deliver_outcomes(self, notice: note.Succeeded | note.Failed) -> None:
+        if self.muted:
+            return
+        arguments = self._arguments
+        self._count(notice)
+        if isinstance(notice, note.Succeeded):
+            self._deliver_successes(notice)
+            self._credit.give_back(len(notice.task_ids))
+            return
+        if notice.word == "timeout":
+            self._call(arguments.on_timeout, notice.task_id, arguments.task_timeout, notice.worker_id)
+        else:
+            self._call(arguments.on_error, notice.task_id, notice.report, notice.worker_id)
+        self._credit.give_back(1)
 
     def _deliver_successes(self, notice: note.Succeeded) -> None:
         on_success, worker_id = self._arguments.on_success, notice.worker_id
@@ -109,5 +124,10 @@ class Delivery:
                 error.add_note(f"raised by a callback of gpu_dispatch, for task {task_id}")
         self._on_callback_error(error)
 
-    def _count_failure(self, notice: note.Failed) -> None:
-        self._stats.failed_one(notice.slot, notice.task_id, notice.word, notice.kind, str(notice.report), notice.busy_s)
+    def _count(self, notice: note.Succeeded | note.Failed) -> None:
+        stats = self._stats
+        if isinstance(notice, note.Succeeded):
+            stats.succeeded(notice.slot, notice.task_ids, notice.busy_s)
+        else:
+            text = str(notice.report)
+            stats.failed_one(notice.slot, notice.task_id, notice.word, notice.kind, text, notice.busy_s)

@@ -321,6 +321,8 @@ class Loop:
     def _on_answered(self, slot: int, said: TasksAnswered) -> None:
         if self._starts.is_listened_to:
             self._starts.ended((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
+        if said.opener is not None and self._timeline is not None:  # which tells how each task ended
+            said = said.opener(said.task_ids, said.values, said.busy_s)
         if said.task_ids:
             self._answers = said
             self._tell(told.TasksSucceeded(slot, said.task_ids, sum(said.busy_s)))
@@ -397,7 +399,8 @@ class Loop:
         self._produced_bytes += answers.size
         if self._timeline is not None:
             self._timeline.finished(ids, busy, action.slot, "success")
-        self.notices.put(Succeeded(action.slot, self._worker_ids[action.slot], ids, values, busy, answers.size))
+        worker_id = self._worker_ids[action.slot]
+        self.notices.put(Succeeded(action.slot, worker_id, ids, values, busy, answers.size, answers.opener))
 
     def _settle_failure(self, action: do.SettleFailure) -> None:
         self._items.drop((action.task_id,))

@@ -12,6 +12,8 @@ TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by 
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpu_dispatch.backends.contract import Opener
+
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
@@ -22,6 +24,8 @@ class Succeeded:
     busy_s: Sequence[float]
     weight: int
     """Bytes held, as far as known: see loop.py on backpressure."""
+    opener: Opener | None = None
+    """If the values are yet to be opened: see portions.py."""
 
 
 @dataclass(frozen=True, slots=True)

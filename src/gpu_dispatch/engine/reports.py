@@ -21,6 +21,11 @@ def report_of(action: do.SettleFailure, failure: Failure | None, worker_id: int)
     )
 
 
+def report_of_unopened(task_id: int, text: str, worker_id: int) -> ErrorReport:
+    """Of a task that succeeded, but whose result does not open."""
+    return ErrorReport(text, kind="transport", details={"task_id": task_id, "worker_id": worker_id, "attempt": 1})
+
+
 def _opened_exception(failure: Failure | None) -> BaseException | None:
     if failure is None or failure.exception is None:
         return None

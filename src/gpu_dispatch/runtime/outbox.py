@@ -43,7 +43,7 @@ class Outbox:
     def __init__(self, channel: Sender, board: Board, packer: Packer) -> None:
         self.stop_clocks: Callable[[], None] = board.stop_clock
         self.resume_clocks: Callable[[], None] = lambda: None  # the next start sets a new instant
-        self._packer = packer
+        self._pack = packer.pack
         self._channel = channel
         self._board = board
         self._lock = allocate_lock()
@@ -64,7 +64,7 @@ class Outbox:
                     self._flush_and_clear()
                 if self._board.add_number(task_id, busy_s, value):
                     return
-            packed = self._packer.pack(value)
+            packed = self._pack(value)
             if isinstance(packed, Large):
                 self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
                 self._large_bytes += packed.size

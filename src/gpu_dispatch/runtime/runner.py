@@ -10,7 +10,8 @@ from gpu_dispatch.runtime.mailbox import Mailbox
 from gpu_dispatch.runtime.outbox import FLUSH_S, Outbox
 from gpu_dispatch.runtime.soft_timeout import NEVER, SoftTimer
 from gpu_dispatch.transport.board import END, SINCE, TASK
-from gpu_dispatch.transport.codec import PACKED, WillNotPickle
+from gpu_dispatch.transport.codec import Large, WillNotPickle
+from gpu_dispatch.transport.pickling import loads
 from gpu_dispatch.transport.rows import ROW_BYTES
 from gpu_dispatch.wire import Failure, TaskBegan
 
@@ -63,7 +64,7 @@ class TaskRunner:
         process, succeed, flush_soon = worker.process, outbox.succeed, outbox.flush_soon
         start, words, instants, rows = board.start, board.words, board.instants, board.rows
         take: Callable[[], Any] = self._mailbox.take  # never sealed: see Mailbox
-        unpack, packed = self._mailbox.open, PACKED
+        unpack = self._mailbox.open
         limit_s, announce = timer.limit_s, self._announce
         is_sound, was_resting = True, True
         timer.install()
@@ -100,7 +101,12 @@ class TaskRunner:
                             timer.deadline = deadline = started + limit_s
                             if timer.ringing_at > deadline:
                                 timer.ring_by(deadline)
-                        value = process(unpack(item) if type(item) in packed else item)
+                        kind = type(item)
+                        if kind is bytes:  # inside its own task: one that will not open is that task's failure
+                            item = loads(item)
+                        elif kind is Large:
+                            item = unpack(item)
+                        value = process(item)
                     finally:
                         timer.deadline = NEVER  # an alarm that rings just before this still counts as the task's own
                     now = monotonic()

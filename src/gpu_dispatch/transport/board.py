@@ -49,6 +49,7 @@ TAGS_AT = ROWS_AT + MOST_ROWS * ROW_BYTES
 DATA_AT = TAGS_AT + MOST_ROWS
 BOARD_BYTES = DATA_AT + DATA_BYTES
 
+PACK_ROW = ROW.pack_into  # bound once
 NEVER = float("inf")
 """The instant of a task whose clock stands still: it is done, and its result waits to be written."""
 
@@ -121,26 +122,29 @@ class Board:
             (ROW if is_int else FLOAT_ROW).pack_into(self.rows, end, task_id, busy_s, value)
         except struct.error:
             return False
-        self._added(end, INT if is_int else FLOAT)
+        tag = INT if is_int else FLOAT
+        if tag != self._usual:
+            self._note_tag(end, tag)
+        self.words[END] = end + ROW_BYTES  # last: a row counts only when it is whole
         return True
 
     def add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> bool:
         """Keep a finished row. False when it does not fit: flush, then try again or send it by itself."""
-        end, data_start = self.words[END], self._data_end
-        data_end = data_start + len(data)
-        if data_end > DATA_BYTES or not self.has_room:
+        words, data_start = self.words, self._data_end
+        end, data_end = words[END], data_start + len(data)
+        if data_end > DATA_BYTES or end >= len(self.rows):
             return False
-        self._data[data_start:data_end] = data
-        ROW.pack_into(self.rows, end, task_id, busy_s, data_end)
+        self._map[DATA_AT + data_start : DATA_AT + data_end] = data
+        PACK_ROW(self.rows, end, task_id, busy_s, data_end)
         self._data_end = data_end
-        self._added(end, tag)
+        if tag != self._usual:
+            self._note_tag(end, tag)
+        words[END] = end + ROW_BYTES  # last: a row counts only when it is whole
         return True
 
-    def _added(self, end: int, tag: int) -> None:
-        if tag != self._usual:
-            self._tags[end // ROW_BYTES] = tag
-            self._has_unusual = True
-        self.words[END] = end + ROW_BYTES  # last: a row counts only when it is whole
+    def _note_tag(self, end: int, tag: int) -> None:
+        self._tags[end // ROW_BYTES] = tag
+        self._has_unusual = True
 
     @property
     def has_room(self) -> bool:

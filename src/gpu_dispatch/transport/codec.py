@@ -11,8 +11,8 @@ the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 from __future__ import annotations
 
 import io
-import sys
 from itertools import chain
+from sys import modules
 
 from gpu_dispatch.light import dataclass
 from gpu_dispatch.transport.arena import THRESHOLD, ArenaReader, ArenaWriter, Ref
@@ -73,7 +73,7 @@ class Packer:
         self._arena = arena
         self._main_is_known = main_is_known
         self._placed: list[Ref] = []
-        self._callback = self._keep_inside  # bound once
+        self._keep = None if arena is None else self._keep_inside  # bound once
 
     def pack(self, value: Any) -> bytes | Large:
         """Raises WillNotPickle, with an explanation."""
@@ -81,7 +81,7 @@ class Packer:
         if (kind is bytes or kind is bytearray) and len(value) >= THRESHOLD:
             value = _Lifted(value, kind)
         try:
-            data = self._dumps(value)
+            data = self._dumps_tensors(value) if "torch" in modules else dumps(value, 5, buffer_callback=self._keep)
             if not self._main_is_known and b"__main__" in data and refers_to_main(value):
                 data = self._by_value(value)
         except KeyboardInterrupt:
@@ -107,15 +107,13 @@ class Packer:
             return None
         return packed if self._main_is_known or b"__main__" not in b"".join(packed) else None
 
-    def _dumps(self, value: Any) -> bytes:
-        if self._arena is None:
-            return dumps(value, 5)
+    def _dumps_tensors(self, value: Any) -> bytes:
         if not _torch_is_loaded():
-            return dumps(value, 5, buffer_callback=self._callback)
+            return dumps(value, 5, buffer_callback=self._keep)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
         out = io.BytesIO()
-        pickler = Pickler(out, protocol=5, buffer_callback=self._callback)
+        pickler = Pickler(out, protocol=5, buffer_callback=self._keep)
         pickler.dispatch_table = TENSOR_REDUCERS
         pickler.dump(value)
         return out.getvalue()
@@ -180,7 +178,7 @@ def _refuse_large(buffer: PickleBuffer) -> bool:
     return True
 
 
-def _torch_is_loaded(modules: dict[str, Any] = sys.modules) -> bool:
+def _torch_is_loaded() -> bool:
     return "torch" in modules and hasattr(modules["torch"], "Tensor")  # else it is being loaded in another thread
 
 
