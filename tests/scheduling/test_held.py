@@ -49,8 +49,15 @@ def test_an_answer_may_cover_several_frames_and_a_part_of_one(kind: type) -> Non
     for frame in (range(3), range(3, 5), range(5, 9)):
         held.add(frame)
     answer = range(7) if kind is range else kind(range(7))
-    assert held.remove(answer) is answer
+    assert list(held.remove(answer)) == list(range(7))
     assert list(held) == [7, 8]
+
+
+def test_an_answer_out_of_one_range_is_told_as_a_range() -> None:
+    held = Held()
+    held.add(range(9))
+    assert held.remove([0, 1, 2]) == range(3)
+    assert held.remove((3, 4)) == range(3, 5)
 
 
 def test_nothing_is_left_when_it_is_cleared() -> None:

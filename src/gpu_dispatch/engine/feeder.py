@@ -24,6 +24,9 @@ BULK = 1024
 
 
 class Feeder:
+    pulls_ahead = True
+    """There may be items that nobody has asked for."""
+
     def __init__(
         self,
         items: Iterable[Any],
@@ -131,6 +134,8 @@ class Feeder:
 
 class InlineFeeder:
     """Pulls on the thread that asks, one item at a time: for a backend that runs tasks in the calling process."""
+
+    pulls_ahead = False
 
     def __init__(self, items: Iterable[Any], cost: Callable[[Any], float] | None = None) -> None:
         self._iterator = iter(items)

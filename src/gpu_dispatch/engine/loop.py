@@ -183,7 +183,10 @@ class Loop:
                 while self._posts:
                     self._posts.popleft()()
                 self._take_items()
-                for slot, said in self._wait():
+                heard = self._wait()
+                if self._feeder.pulls_ahead:  # else whoever answered gets the few that are left, and soon the others
+                    self._take_items()
+                for slot, said in heard:
                     self._doors[type(said)](slot, said)
                 if self._starts.is_listened_to and self._starts.look_at <= time.monotonic():
                     self._starts.look(time.monotonic(), self._backend.running)
@@ -391,7 +394,7 @@ class Loop:
         answers = self._answers
         assert answers is not None
         ids, values, busy = action.task_ids, answers.values, answers.busy_s
-        if ids is not answers.task_ids:  # a late answer among them was dropped
+        if len(ids) < len(answers.task_ids):  # a late answer among them was dropped
             by_id = {i: (v, b) for i, v, b in zip(answers.task_ids, values, busy, strict=True)}
             values = [by_id[i][0] for i in ids]
             busy = [by_id[i][1] for i in ids]

@@ -35,17 +35,18 @@ class Held:
         self.count += len(tasks)
 
     def remove(self, tasks: Sequence[int]) -> Sequence[int]:
-        """Returns those that were here. Hot."""
+        """Returns those that were here: of a range a part of it, since that is cheaper to go on with. Hot."""
         frames, count = self._frames, len(tasks)
         in_one_frame = frames and len(frames[0]) >= count
-        if list(frames[0][:count] if in_one_frame else islice(self, count)) != list(tasks):
+        oldest = frames[0][:count] if in_one_frame else list(islice(self, count))
+        if list(oldest) != list(tasks):
             return self._pick(tasks)
         self.count -= count
         while frames and count >= len(frames[0]):
             count -= len(frames.pop(0))
         if count:
             frames[0] = frames[0][count:]
-        return tasks
+        return oldest
 
     def clear(self) -> None:
         self._frames.clear()
