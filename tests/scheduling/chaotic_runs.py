@@ -90,6 +90,8 @@ def _faults(dice: random.Random) -> Faults:
         cleanup_hangs=dice.choice((0.0, 0.2)),
         undead=dice.choice((0.0, 0.0, 0.1)),
         lingers=dice.choice((0.0, 0.5)),
+        dawdles=dice.choice((0.0, 0.0, 0.1)),
+        dawdle_s=dice.choice((0.03, 0.3)),
     )
 
 

@@ -91,5 +91,7 @@ def nothing_is_forgotten(scheduler: Scheduler) -> None:
             assert slot.deadline_at < NEVER or slot in to_start
         if slot.phase is Phase.READY and (slot.held or slot.told) and scheduler.settings.task_timeout is not None:
             assert slot.check_at < NEVER
+        if slot.phase is Phase.READY and slot.stalled_on is not None:  # or else nothing will ever end the stall
+            assert slot.stalled_on in slot.held or slot.stalled_on in slot.told or slot.lost_race
     delayed_until = scheduler._waiting.delayed_until
     assert delayed_until is None or wake_at <= delayed_until

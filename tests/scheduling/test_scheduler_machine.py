@@ -26,6 +26,7 @@ class Worker:
     mailbox: list[tuple[int, ...]] = field(default_factory=list)
     running: tuple[int, ...] = ()
     since: float | None = None
+    shows: tuple[tuple[int, ...], float | None] | None = None  # what it has answered, and not yet taken from its board
     done: list[int] = field(default_factory=list)  # finished, and not told yet
     recalls: list[int] = field(default_factory=list)
     killed: bool = False
@@ -111,7 +112,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.ended = True
         elif isinstance(action, do.PeekWorker):
             assert worker is not None
-            self.tell(told.WorkerPeeked(action.slot, worker.running, worker.since))
+            self.tell(told.WorkerPeeked(action.slot, *(worker.shows or (worker.running, worker.since))))
         elif isinstance(action, do.SendTasks):
             assert worker is not None
             assert worker.state == "ready"
@@ -206,17 +207,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         batch = worker.mailbox.pop(0)
         while len(batch) < self.settings.batch_size and worker.mailbox and len(worker.mailbox[0]) == 1:
             batch += worker.mailbox.pop(0)
-        worker.running, worker.since = batch, self.now
+        worker.running, worker.since, worker.shows = batch, self.now, None
         for task in batch:
             self.ledger.begun(task, worker.slot)
 
-    @rule(number=pick, flush=st.booleans())
-    def succeed(self, number: int, flush: bool) -> None:
+    @rule(number=pick, flush=st.booleans(), dawdles=st.booleans())
+    def succeed(self, number: int, flush: bool, dawdles: bool) -> None:
         worker = self.one(number, "ready", where=lambda worker: worker.running)
         if worker is None:
             return
         worker.done += worker.running
         self.ledger.ended(worker.running)
+        worker.shows = (worker.running, worker.since) if dawdles else None
         worker.running, worker.since = (), None
         if flush:
             self.flush(worker)

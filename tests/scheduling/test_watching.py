@@ -121,6 +121,31 @@ def test_what_waits_behind_a_straggler_is_taken_back_after_20_ms() -> None:
     assert desk.watch(until=1.0) == [(pytest.approx(0.02), do.RecallTasks(0, 3))]
 
 
+@pytest.mark.parametrize("limit_s", [None, 0.05])
+def test_what_was_answered_runs_no_more_although_its_worker_still_notes_it(limit_s: float | None) -> None:
+    """A worker that is not given the processor after it has sent a result shows that task as running for a while."""
+    desk = Desk(slots=2, fixed_window=3, task_timeout=limit_s, timeout_grace=0.05).with_ready_workers()
+    desk.tell(submitted(1, 2, 3, 4, 5, 6))
+    desk.tell(succeeded(1, slot=0, each_s=0.04), at=0.04)
+    desk.shows[0] = running(1, slot=0, since=0.0)
+    assert not only(do.KillWorker, desk.wait(until=0.3))
+    assert only(do.SendTasks, desk.tell(given_back(3, 2, slot=0))) == [send(0, 3, 2)]  # it is still of use
+    desk.tell(input_ended)
+    actions = desk.tell(succeeded(3, 2, slot=0), succeeded(4, 5, 6, slot=1))
+    assert set(map(str, only(do.FinishWorker, actions))) == {str(do.FinishWorker(0)), str(do.FinishWorker(1))}
+
+
+def test_a_second_attempt_does_not_run_since_the_first_began() -> None:
+    desk = Desk(slots=1, task_timeout=0.1, timeout_grace=1.0, retries=1).with_ready_workers()
+    desk.tell(submitted(1))
+    assert desk.tell(failed(1, slot=0), at=0.05) == [do.RetryTask(0, 1, 1, "error", "error of 1"), send(0, 1)]
+    desk.shows[0] = running(1, slot=0, since=0.0)  # it was not given the processor since it said so
+    assert not settled(desk.wait(until=0.3))
+    desk.shows[0] = running(1, slot=0, since=0.3)
+    assert not settled(desk.wait(until=0.45))
+    assert settled(desk.wait(until=0.55)) == {1: "timeout"}
+
+
 def test_a_straggler_keeps_nothing_that_half_a_recall_has_left_behind_it() -> None:
     desk = Desk(slots=2, fixed_window=9).with_ready_workers()
     desk.tell(submitted(*range(18)))

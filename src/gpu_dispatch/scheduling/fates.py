@@ -54,7 +54,8 @@ class Fates:
             return
         state.out.append(do.RetryTask(slot.number, task, histories.attempt(task), kind, text))
         poisoned = kind == "poisoned"
-        histories.record(task, killed_worker=killed_worker, poisoned_on=slot.device if poisoned else None)
+        poisoned_on = slot.device if poisoned else None
+        histories.record(task, state.now, killed_worker=killed_worker, poisoned_on=poisoned_on)
         delay_s = 0.0 if poisoned else histories.delay_s(task)
         if delay_s > 0:
             self._waiting.delay(task, state.now + delay_s)

@@ -37,8 +37,7 @@ class Held:
     def remove(self, tasks: Sequence[int]) -> Sequence[int]:
         """Returns those that were here: of a range a part of it, since that is cheaper to go on with. Hot."""
         frames, count = self._frames, len(tasks)
-        in_one_frame = frames and len(frames[0]) >= count
-        oldest = frames[0][:count] if in_one_frame else list(islice(self, count))
+        oldest = frames[0][:count] if frames and len(frames[0]) >= count else list(islice(self, count))
         if list(oldest) != list(tasks):
             return self._pick(tasks)
         self.count -= count

@@ -15,6 +15,8 @@ from gpu_dispatch.options import RetryPolicy
 class History:
     attempts: int = 0
     """Attempts that failed."""
+    failed_at: float = 0.0
+    """When the last of them was known to have failed."""
     crashes: int = 0
     """Workers that died, or had to be killed, with this task alone in their hands."""
     poisoned_on: int | None = None
@@ -48,12 +50,18 @@ class Histories:
             return False
         return self._policy.allows(kind, type_names, history.attempts + 1)
 
-    def record(self, task_id: int, *, killed_worker: bool, poisoned_on: int | None = None) -> None:
+    def record(self, task_id: int, now: float, *, killed_worker: bool, poisoned_on: int | None = None) -> None:
         history = self.by_task.setdefault(task_id, History())
         history.attempts += 1
+        history.failed_at = now
         history.crashes += killed_worker
         if poisoned_on is not None:
             history.poisoned_on = poisoned_on
+
+    def has_failed_since(self, task_id: int, instant: float) -> bool:
+        """An attempt that began then is not the one that is going on."""
+        history = self.by_task.get(task_id)
+        return history is not None and history.failed_at >= instant
 
     def delay_s(self, task_id: int) -> float:
         return self._policy.delay_s(max(1, self.attempt(task_id) - 1))

@@ -78,16 +78,25 @@ class Watching:
             return
         if what.unread:
             slot.still_since = NEVER
-        if not what.running or what.since is None or what.since == NEVER:
+        running = self._still_running(slot, what)
+        if not running or what.since is None or what.since == NEVER:
             self._see_no_progress(slot, writing=bool(what.running))
             return
         slot.still_since = NEVER
-        again_at = self._see_stall(slot, what.running, what.since)
+        again_at = self._see_stall(slot, running, what.since)
         timeout_s = state.settings.task_timeout
         if timeout_s is not None:
-            again_at = min(again_at, self._see_limit(slot, what.running, what.since + timeout_s))
+            again_at = min(again_at, self._see_limit(slot, running, what.since + timeout_s))
         if slot.phase is Phase.READY:
             state.alarms.set_check(slot, again_at)
+
+    def _still_running(self, slot: Slot, what: told.WorkerPeeked) -> tuple[int, ...]:
+        """A worker that was not given the processor since it answered still notes that task as running."""
+        since = what.since
+        if since is None:
+            return ()
+        held, told_of, failed_since = slot.held, slot.told, self._histories.has_failed_since
+        return tuple([t for t in what.running if t in told_of or (t in held and not failed_since(t, since))])
 
     def _see_no_progress(self, slot: Slot, *, writing: bool) -> None:
         """It runs nothing, though it has tasks, or is stuck in the middle of writing a result.

@@ -37,6 +37,7 @@ class Ledger:
         self._executions: dict[int, int] = {}
         self._excused: dict[int, int] = {}
         self._dying: SimulatedWorker | None = None
+        self._ran: list[int] = []  # in the worker that dies
         self._ends = 0
         self.input_ended = False
         self.submitted = 0
@@ -70,7 +71,7 @@ class Ledger:
                 if self._open:
                     self._refuse(f"the run ends with {len(self._open)} unsettled tasks")
         if isinstance(what, told.WorkerDied):
-            self._check_charged(what.suspects, actions)
+            self._check_charged(self._ran, actions)
 
     def _settle(self, tasks: Iterable[int]) -> None:
         for task in tasks:
@@ -124,7 +125,8 @@ class Ledger:
             gone = tuple(hands)
             self._dying = worker
             if isinstance(what, told.WorkerDied):
-                self.ended(what.suspects)
+                self._ran = [task for task in what.suspects if task in hands]  # others it had answered for
+                self.ended(self._ran)
         for task in gone:
             hands.discard(task)
             holders = self._holders.get(task, [])

@@ -53,6 +53,9 @@ class Faults:
     """A kill does not work."""
     lingers: float = 0.0
     """A process whose setup raised does not end by itself."""
+    dawdles: float = 0.0
+    """Another process is given the processor right after a task: its board still shows it, though it was answered."""
+    dawdle_s: float = 0.05
 
 
 class SimulatedWorker:
@@ -222,14 +225,21 @@ class SimulatedWorker:
                 else:
                     self._done.append(task)
                     self._done_s += each_s
-        self.running, self.since = (), None
-        self._simulation.end(batch)
+        simulation = self._simulation
+        simulation.end(batch)
         self._deaf_until_end = False
-        if self._simulation.now >= self._flush_due_at:
+        if simulation.now >= self._flush_due_at:
             self._flush()
         for count in self._unanswered:
             self._answer_recall(count)
         self._unanswered.clear()
+        if simulation.faults.dawdles and simulation.dice.random() < simulation.faults.dawdles:
+            self._later(simulation.faults.dawdle_s, self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.running, self.since = (), None
         self._begin_next()
 
     def _flush(self) -> None:
