@@ -21,7 +21,7 @@ from gpu_dispatch.backends.process import WorkerProcess
 from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
-from gpu_dispatch.transport.codec import Packed, pack_together, packed_size
+from gpu_dispatch.transport.codec import pack_together, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
@@ -66,6 +66,8 @@ class LocalBackend:
         self._by_fd: dict[int, tuple[int, WorkerProcess]] = {}
         self._poll = select.poll()
         self._events: dict[int, int] = {}  # what is registered, to spare system calls
+        self._reads_results = True
+        self._doomed: set[WorkerProcess] = set()  # those with a time to be killed at
         self._wake_pipe = WakePipe()
         self._register(self._wake_pipe.fileno(), select.POLLIN)
         self._main_is_imported = main_is_imported
@@ -112,11 +114,11 @@ class LocalBackend:
         )
         self._processes[slot] = process
         self._by_fd[process.channel.fileno()] = (slot, process)
-        self._register(process.channel.fileno(), select.POLLIN)
+        self._register(process.channel.fileno(), select.POLLIN if self._reads_results else 0)
         if process.pidfd >= 0:
             self._by_fd[process.pidfd] = (slot, process)
             self._register(process.pidfd, select.POLLIN)
-        process.channel.send(boot)
+        self._send(slot, boot)
 
     def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
         process = self._processes.get(slot)
@@ -128,15 +130,16 @@ class LocalBackend:
             payload: tuple[str, Any] = ("together", together_in_one)
             size = len(together_in_one)
         else:
-            packed: Sequence[Packed] | None = process.packer.pack_small(items)
-            if packed is None:
+            small = process.packer.pack_small(items)
+            if small is not None:
+                payload, size = ("each", small), sum(map(len, small))
+            else:
                 task_ids, packed = pack_each(process.packer, task_ids, items, refused)
-            payload = ("each", packed)
-            size = sum(map(packed_size, packed))
+                payload, size = ("each", packed), sum(map(packed_size, packed))
         if task_ids:
             if not isinstance(task_ids, range):  # which says as much in fewer bytes
                 task_ids = tuple(task_ids)
-            process.channel.send(RunTasks(task_ids, payload, together))
+            self._send(slot, RunTasks(task_ids, payload, together))
         return Sent(refused, size)
 
     def recall_tasks(self, slot: int, count: int) -> None:
@@ -154,7 +157,7 @@ class LocalBackend:
         process.kill_reason = reason
         if grace_s > 0:
             process.signal_tree(signal.SIGTERM)
-            process.kill_at = time.monotonic() + grace_s
+            self._kill_in(process, grace_s)
         else:
             process.signal_tree(signal.SIGKILL)
 
@@ -202,10 +205,10 @@ class LocalBackend:
     # --- waiting -------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None, *, read_results: bool) -> list[tuple[int, Said]]:
-        for process in self._processes.values():
-            wanted = (select.POLLIN if read_results else 0) | (select.POLLOUT if process.channel.has_backlog else 0)
-            if process.channel.fileno() in self._events:
-                self._register(process.channel.fileno(), wanted)
+        if read_results is not self._reads_results:
+            self._reads_results = read_results
+            for process in self._processes.values():
+                self._watch(process)
         timeout_s = self._until_next_kill(timeout_s)
         if self._postponed:
             self._start_postponed()
@@ -225,6 +228,7 @@ class LocalBackend:
                 continue
             if events & select.POLLOUT:
                 process.channel.flush()
+                self._watch(process)
             if events & ~select.POLLOUT and not self._read(slot, process, said):
                 self._on_channel_closed(process)
         if not hasattr(os, "pidfd_open"):
@@ -235,16 +239,14 @@ class LocalBackend:
 
     def _until_next_kill(self, timeout_s: float | None) -> float | None:
         """SIGKILL those whose grace is over; returns how long to wait at most."""
-        now = time.monotonic()
-        for process in self._processes.values():
-            if process.kill_at is not None:
-                if process.kill_at <= now:
-                    process.kill_at = None
-                    process.kill_reason = process.kill_reason or process.kill_at_reason
-                    process.signal_tree(signal.SIGKILL)
-                else:
-                    left = process.kill_at - now
-                    timeout_s = left if timeout_s is None else min(timeout_s, left)
+        for process in tuple(self._doomed):
+            left = process.kill_at - time.monotonic()
+            if left <= 0:
+                self._doomed.discard(process)
+                process.kill_reason = process.kill_reason or process.kill_at_reason
+                process.signal_tree(signal.SIGKILL)
+            else:
+                timeout_s = left if timeout_s is None else min(timeout_s, left)
         if not hasattr(os, "pidfd_open"):
             timeout_s = CHECK_EXIT_S if timeout_s is None else min(timeout_s, CHECK_EXIT_S)
         return timeout_s
@@ -272,7 +274,7 @@ class LocalBackend:
         message = open_message(body)
         if isinstance(message, Finished):
             process.finished = True
-            process.kill_at = time.monotonic() + EXIT_S
+            self._kill_in(process, EXIT_S)
         else:
             said.append((slot, message))
 
@@ -280,7 +282,7 @@ class LocalBackend:
         """Usually the process is dying and its pidfd says so next; if user code closed the channel, end it soon."""
         self._unregister(process.channel.fileno())
         if process.kill_reason is None and not process.finished:
-            process.kill_at = time.monotonic() + DYING_S
+            self._kill_in(process, DYING_S)
             process.kill_at_reason = process.kill_at_reason or "it closed its channel to the parent"
 
     def _take_last_words(self, slot: int, process: WorkerProcess, said: list[tuple[int, Said]]) -> None:
@@ -299,6 +301,7 @@ class LocalBackend:
                 self._unregister(fd)
                 self._by_fd.pop(fd, None)
         del self._processes[slot]
+        self._doomed.discard(process)
         process.close()
         said.append((slot, Died(cause, suspects, process.finished)))
 
@@ -306,6 +309,19 @@ class LocalBackend:
         process = self._processes.get(slot)
         if process is not None:
             process.channel.send(message)
+            if process.channel.has_backlog:
+                self._watch(process)
+
+    def _kill_in(self, process: WorkerProcess, seconds: float) -> None:
+        process.kill_at = time.monotonic() + seconds
+        self._doomed.add(process)
+
+    def _watch(self, process: WorkerProcess) -> None:
+        """Be told when there is something to read, or, if something is left to write, when that can go on."""
+        fd = process.channel.fileno()
+        if fd in self._events:
+            reading = select.POLLIN if self._reads_results else 0
+            self._register(fd, reading | (select.POLLOUT if process.channel.has_backlog else 0))
 
     def _register(self, fd: int, events: int) -> None:
         if self._events.get(fd) != events:

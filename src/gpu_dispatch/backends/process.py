@@ -44,7 +44,7 @@ class WorkerProcess:
     ) -> None:
         self.who = who
         self.kill_reason: str | None = None
-        self.kill_at: float | None = None
+        self.kill_at = 0.0
         self.kill_at_reason: str | None = None
         self.finished = False
         # The worker's ends are ours to close whatever happens; our own, and the process, only if this fails half-way.
