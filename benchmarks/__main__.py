@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import sys
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import benchmarks
+import gpu_dispatch
 from benchmarks import bars, machine, plot, publish, table
 from benchmarks.loads import BY_NAME, LOADS, Load
 from benchmarks.rounds import measure_all
@@ -29,6 +32,7 @@ def main() -> int:
     def systems_of(load: Load) -> list[str]:
         return [name for name in load.systems if name in wanted and name not in missing]
 
+    compile_as_pip_does()
     described = machine.describe()
     samples = []
     began = time.monotonic()
@@ -42,6 +46,14 @@ def main() -> int:
         "samples": [sample.as_dict() for sample in samples],
     }
     return report(run, args)
+
+
+def compile_as_pip_does() -> None:
+    """A library that was installed has its bytecode beside it, as those of our peers have. One that is run from its
+    source tree has not, where Python is told to write none; then every new worker compiles it again."""
+    for package in (gpu_dispatch, benchmarks):
+        for folder in package.__path__:
+            compileall.compile_dir(folder, quiet=1)
 
 
 def report(run: dict[str, Any], args: argparse.Namespace) -> int:
