@@ -120,3 +120,22 @@ class SlowSetup(Echo):
 class Modules(Echo):
     def process(self, item: Any) -> list[str]:
         return sorted(sys.modules)
+
+
+class Dawdler(BaseWorker):
+    """Sleeps as told. While another thread sends its results, the main one is not given the processor."""
+
+    def setup(self, gpu_id: int, seed: int) -> None:
+        from gpu_dispatch.runtime.flushing import Flusher
+
+        ask = Flusher.ask
+
+        def ask_and_dawdle(flusher: Flusher) -> None:
+            ask(flusher)
+            time.sleep(0.08)
+
+        Flusher.ask = ask_and_dawdle
+
+    def process(self, seconds: float) -> float:
+        time.sleep(seconds)
+        return seconds
