@@ -1,8 +1,8 @@
 """Opening results a few at a time, on the thread that hands them over.
 
 A frame brings hundreds. Opened all at once, by the loop, they would leave its core's cache before they are handed over
-by another thread, on another core: that took twice the time. And to open a result may run user code, which may be slow:
-no limit of another task may wait for it.
+by another thread, on another core: that took a tenth more processor time. And to open a result may run user code,
+which may be slow: no limit of another task may wait for it.
 """
 
 from __future__ import annotations

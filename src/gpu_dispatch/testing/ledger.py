@@ -66,6 +66,8 @@ class Ledger:
                 self._check_attempt(action.task_id, action.attempt)
             elif isinstance(action, do.SendTasks):
                 self._send(action)
+            elif isinstance(action, do.RetireSlot):
+                self._write_off(action.slot)
             elif isinstance(action, do.EndRun):
                 self._ends += 1
                 if self._open:
@@ -92,6 +94,18 @@ class Ledger:
                 self._refuse(f"task {task} has more than one copy: {[*holders, action.slot]}")
             holders.append(action.slot)
             self._hands.setdefault(action.slot, set()).add(task)
+
+    def _write_off(self, slot: int) -> None:
+        """If it is retired because it cannot be killed, its tasks are settled, or their second copy is all there is."""
+        for task in self._hands.pop(slot, ()):
+            self._let_go(task, slot)
+
+    def _let_go(self, task: int, slot: int) -> None:
+        holders = self._holders.get(task, [])
+        if slot in holders:
+            holders.remove(slot)
+            if not holders:
+                del self._holders[task]
 
     def retried(self, action: do.RetryTask) -> None:
         self._check_attempt(action.task_id, action.attempt + 1)
@@ -129,11 +143,7 @@ class Ledger:
                 self.ended(self._ran)
         for task in gone:
             hands.discard(task)
-            holders = self._holders.get(task, [])
-            if worker.slot in holders:
-                holders.remove(worker.slot)
-                if not holders:
-                    del self._holders[task]
+            self._let_go(task, worker.slot)
 
     def begun(self, task: int, slot: int) -> None:
         if task not in self._open and not self._speculates:
