@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from typing import Any
 
 from gpu_dispatch import BaseWorker, SoftTimeout
@@ -139,3 +140,18 @@ class Dawdler(BaseWorker):
     def process(self, seconds: float) -> float:
         time.sleep(seconds)
         return seconds
+
+
+class Keeper(BaseWorker):
+    """Tells how long ago the item before this one was let go."""
+
+    def setup(self, gpu_id: int, seed: int) -> None:
+        self.let_go_at = 0.0
+
+    def process(self, item: Any) -> float:
+        since_s = time.monotonic() - self.let_go_at
+        weakref.finalize(item, self._note)
+        return since_s
+
+    def _note(self) -> None:
+        self.let_go_at = time.monotonic()

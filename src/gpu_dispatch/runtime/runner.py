@@ -101,12 +101,15 @@ class TaskRunner:
                             timer.deadline = deadline = started + limit_s
                             if timer.ringing_at > deadline:
                                 timer.ring_by(deadline)
+                        # Opened inside its own task: one that will not open is that task's failure. And into no name
+                        # of ours: what it holds, in the arena or on the GPU, is free when ``process`` is done with it.
                         kind = type(item)
-                        if kind is bytes:  # inside its own task: one that will not open is that task's failure
-                            item = loads(item)
+                        if kind is bytes:
+                            value = process(loads(item))
                         elif kind is Large:
-                            item = unpack(item)
-                        value = process(item)
+                            value = process(unpack(item))
+                        else:
+                            value = process(item)
                     finally:
                         timer.deadline = NEVER  # an alarm that rings just before this still counts as the task's own
                     now = monotonic()
