@@ -41,7 +41,7 @@ class Desk:
         return asked
 
     def _peek(self, slot: int) -> told.WorkerPeeked:
-        return self.shows.get(slot) or told.WorkerPeeked(slot, tuple(self.held(slot)[:1]), self.now)
+        return self.shows.get(slot) or running(*self.held(slot)[:1], slot=slot, since=self.now)
 
     def wait(self, until: float) -> list[do.Action]:
         """What the scheduler asks for by itself up to an instant."""
@@ -94,12 +94,12 @@ def given_back(*tasks: int, slot: int) -> told.TasksGivenBack:
     return told.TasksGivenBack(slot, tasks)
 
 
-def running(*tasks: int, slot: int, since: float) -> told.WorkerPeeked:
-    return told.WorkerPeeked(slot, tasks, since)
+def running(*tasks: int, slot: int, since: float, unread: bool = False) -> told.WorkerPeeked:
+    return told.WorkerPeeked(slot, dict.fromkeys(tasks, since), unread)
 
 
 def running_nothing(slot: int) -> told.WorkerPeeked:
-    return told.WorkerPeeked(slot, (), None)
+    return told.WorkerPeeked(slot, {})
 
 
 def died(*suspects: int, slot: int, cause: str = "SIGKILL") -> told.WorkerDied:

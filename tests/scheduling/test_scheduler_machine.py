@@ -112,7 +112,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.ended = True
         elif isinstance(action, do.PeekWorker):
             assert worker is not None
-            self.tell(told.WorkerPeeked(action.slot, *(worker.shows or (worker.running, worker.since))))
+            running, since = worker.shows or (worker.running, worker.since)
+            self.tell(told.WorkerPeeked(action.slot, dict.fromkeys(running, since)))
         elif isinstance(action, do.SendTasks):
             assert worker is not None
             assert worker.state == "ready"

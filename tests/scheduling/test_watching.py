@@ -94,7 +94,7 @@ def test_a_worker_that_comes_back_after_the_word_is_used_again() -> None:
 def test_a_batch_past_its_limit_is_halved() -> None:
     desk = Desk(slots=1, task_timeout=1.0, timeout_grace=0.5, batch_size=4, fixed_window=4).with_ready_workers()
     desk.tell(submitted(1, 2, 3, 4))
-    peek = told.WorkerPeeked(0, (1, 2, 3, 4), 0.0)
+    peek = running(1, 2, 3, 4, slot=0, since=0.0)
     assert not settled(desk.tell(peek, at=1.1))
     assert only(do.KillWorker, desk.tell(peek, at=1.5))
     assert not settled(desk.tell(died(1, 2, 3, 4, slot=0)))
@@ -146,6 +146,26 @@ def test_a_second_attempt_does_not_run_since_the_first_began() -> None:
     assert settled(desk.wait(until=0.55)) == {1: "timeout"}
 
 
+def test_a_task_that_hangs_behind_one_that_was_answered_is_found() -> None:
+    """Where tasks overlap, one of them may still be noted, from before."""
+    desk = Desk(slots=1, task_timeout=1.0, timeout_grace=0.5, fixed_window=3).with_ready_workers()
+    desk.tell(submitted(1, 2, 3))
+    desk.tell(failed(1, slot=0), at=0.2)
+    desk.shows[0] = told.WorkerPeeked(0, {1: 0.0, 2: 0.1})
+    assert [(at, type(action)) for at, action in desk.watch(until=5.0) if not isinstance(action, do.RecallTasks)] == [
+        (pytest.approx(1.2), do.SettleFailure),
+        (pytest.approx(1.6), do.KillWorker),
+    ]
+
+
+def test_a_second_attempt_whose_clock_was_read_too_early_is_not_taken_for_silence() -> None:
+    desk = Desk(slots=1, retries=1).with_ready_workers()
+    desk.tell(submitted(1))
+    desk.tell(failed(1, slot=0), at=0.05)
+    desk.shows[0] = running(1, slot=0, since=0.04)
+    assert not only(do.KillWorker, desk.wait(until=60.0))
+
+
 def test_a_straggler_keeps_nothing_that_half_a_recall_has_left_behind_it() -> None:
     desk = Desk(slots=2, fixed_window=9).with_ready_workers()
     desk.tell(submitted(*range(18)))
@@ -189,7 +209,7 @@ def test_a_batch_may_take_as_long_as_its_tasks_together() -> None:
     for slot in (0, 1):
         desk.tell(succeeded(*desk.held(slot)[:64], slot=slot, each_s=0.01), at=0.64)
     batch = tuple(desk.held(0)[:64])
-    actions = desk.tell(told.WorkerPeeked(0, batch, 0.64), at=0.64 + 0.6)
+    actions = desk.tell(running(*batch, slot=0, since=0.64), at=0.64 + 0.6)
     assert not only(do.RecallTasks, actions)
 
 
@@ -226,15 +246,15 @@ def test_silence_means_nothing_while_nobody_reads() -> None:
     desk = Desk(slots=1).with_ready_workers()
     desk.tell(submitted(1))
     for second in range(1, 60):
-        peek = told.WorkerPeeked(0, (1,), inf, unread=True)
+        peek = running(1, slot=0, since=inf, unread=True)
         assert not only(do.KillWorker, desk.tell(peek, at=float(second)))
 
 
 def test_a_worker_stuck_in_the_middle_of_writing_is_replaced_and_its_task_charged() -> None:
     desk = Desk(slots=1).with_ready_workers()
     desk.tell(submitted(1))
-    desk.tell(told.WorkerPeeked(0, (1,), inf), at=1.0)
-    assert only(do.KillWorker, desk.tell(told.WorkerPeeked(0, (1,), inf), at=11.0))
+    desk.tell(running(1, slot=0, since=inf), at=1.0)
+    assert only(do.KillWorker, desk.tell(running(1, slot=0, since=inf), at=11.0))
     assert settled(desk.tell(died(1, slot=0))) == {1: "error (crash)"}
 
 

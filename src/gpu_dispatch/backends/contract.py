@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.light import dataclass
 from gpu_dispatch.wire import BatchSizeLearnt, Boot, CleanupRaised, Failure, GivenBack, Ready, SetupRaised, TaskBegan
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    Opener = Callable[[list[int], list[Any], list[float]], "TasksAnswered"]
-    """Task ids, values and busy seconds: each to its open value, or to the failure of its task."""
+    Opener = Callable[[list[int], list[Any], list[float], int], "TasksAnswered"]
+    """Task ids, values, busy seconds and size: each value opened, or made the failure of its task."""
 else:
     Protocol = object
 
@@ -31,6 +31,8 @@ class TasksAnswered:
     opener: Opener | None = None
     """The values are as they came, and this opens some: whoever hands them over does. It may run user code, for which
     the engine's loop must not wait; and what one thread makes, hands over and drops stays in the cache of one core."""
+    stray: BaseException | None = None
+    """What came up while they were opened, and was none of theirs: raised by a signal handler, perhaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,10 @@ class Backend(Protocol):
     def kill(self, slot: int, reason: str, grace_s: float) -> None: ...
 
     def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
-        """(ids of the tasks that run now, since when). From any thread."""
+        """(ids of the tasks that have been running longest, since when). From any thread."""
+
+    def running_since(self, slot: int) -> Mapping[int, float]:
+        """All that run, each with the instant it began: ``inf`` if its time does not count at present."""
 
     def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
         """(used, total, held by the workers of these slots) of the device they share; ``None`` when nobody tells."""

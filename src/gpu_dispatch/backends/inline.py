@@ -10,7 +10,7 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
@@ -63,6 +63,9 @@ class InlineBackend:
 
     def running(self, slot: int) -> tuple[tuple[int, ...], float | None]:
         return (), None
+
+    def running_since(self, slot: int) -> Mapping[int, float]:
+        return {}
 
     def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
         return None

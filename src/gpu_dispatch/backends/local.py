@@ -170,6 +170,10 @@ class LocalBackend:
         except ValueError:  # closed between the two lines, by the loop
             return (), None
 
+    def running_since(self, slot: int) -> Mapping[int, float]:
+        process = self._processes.get(slot)
+        return {} if process is None else process.board.running()
+
     def memory(self, slots: Sequence[int]) -> tuple[int, int, int | None] | None:
         physical = self._grants[slots[0]].physical
         answer = self._monitor.memory(physical[0]) if physical else None

@@ -325,7 +325,7 @@ class Loop:
         if self._starts.is_listened_to:
             self._starts.ended((*said.task_ids, *(task_id for task_id, _, _ in said.failures)), slot)
         if said.opener is not None and self._timeline is not None:  # which tells how each task ended
-            said = said.opener(said.task_ids, said.values, said.busy_s)
+            said = said.opener(said.task_ids, said.values, said.busy_s, said.size)
         if said.task_ids:
             self._answers = said
             self._tell(told.TasksSucceeded(slot, said.task_ids, sum(said.busy_s)))
@@ -379,11 +379,11 @@ class Loop:
             self._on_refused(action.slot, refusal)
 
     def _peek(self, action: do.PeekWorker) -> None:
-        running, since = self._backend.running(action.slot)
+        running = self._backend.running_since(action.slot)
         if self._starts.is_listened_to:
             for task_id in running:
                 self._starts.began(task_id, action.slot)
-        self._tell(told.WorkerPeeked(action.slot, running, since, unread=self.paused))
+        self._tell(told.WorkerPeeked(action.slot, running, unread=self.paused))
 
     def _retire(self, action: do.RetireSlot) -> None:
         self._log.retired(action)
@@ -402,8 +402,8 @@ class Loop:
         self._produced_bytes += answers.size
         if self._timeline is not None:
             self._timeline.finished(ids, busy, action.slot, "success")
-        worker_id = self._worker_ids[action.slot]
-        self.notices.put(Succeeded(action.slot, worker_id, ids, values, busy, answers.size, answers.opener))
+        worker_id, size, opener = self._worker_ids[action.slot], answers.size, answers.opener
+        self.notices.put(Succeeded(action.slot, worker_id, ids, values, busy, size, opener, action.attempts))
 
     def _settle_failure(self, action: do.SettleFailure) -> None:
         self._items.drop((action.task_id,))

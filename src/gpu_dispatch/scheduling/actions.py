@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.light import dataclass
 
@@ -59,6 +59,8 @@ class RetireSlot:
 class SettleSuccess:
     slot: int
     task_ids: Sequence[int]
+    attempts: Mapping[int, int] | None = None
+    """Of those that had failed before: which attempt it was."""
 
 
 @dataclass(frozen=True, slots=True)

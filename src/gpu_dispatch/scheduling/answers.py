@@ -44,18 +44,16 @@ class Answers:
 
     def on_succeeded(self, what: told.TasksSucceeded) -> None:
         """Hot."""
-        state = self._state
-        slot = state.slots[what.slot]
+        state, slot = self._state, self._state.slots[what.slot]
         accepted = slot.held.remove(what.task_ids)
         if len(accepted) < len(what.task_ids):
             slot.forget_told(what.task_ids)
         if accepted:
             state.unsettled -= len(accepted)
-            if self._histories.by_task:
-                self._histories.forget_all(accepted)
+            attempts = self._histories.close(accepted) if self._histories.by_task else None
             if self._copies.pairs:
                 self._copies.settle(slot, accepted)
-            state.out.append(do.SettleSuccess(slot.number, accepted))
+            state.out.append(do.SettleSuccess(slot.number, accepted, attempts))
             slot.failures_in_a_row = 0
             self._pace.measure(slot, what.busy_s / len(what.task_ids))
         self._note_progress(slot)

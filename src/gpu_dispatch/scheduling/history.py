@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from gpu_dispatch.light import dataclass
 from gpu_dispatch.options import RetryPolicy
 
+BEFORE_ALL = float("-inf")
+
 
 @dataclass(slots=True)
 class History:
     attempts: int = 0
     """Attempts that failed."""
-    failed_at: float = 0.0
+    failed_at: float = BEFORE_ALL
     """When the last of them was known to have failed."""
     crashes: int = 0
     """Workers that died, or had to be killed, with this task alone in their hands."""
@@ -58,10 +60,10 @@ class Histories:
         if poisoned_on is not None:
             history.poisoned_on = poisoned_on
 
-    def has_failed_since(self, task_id: int, instant: float) -> bool:
-        """An attempt that began then is not the one that is going on."""
+    def failed_at(self, task_id: int) -> float:
+        """When the last attempt was known to have failed: the one that is going on has begun later."""
         history = self.by_task.get(task_id)
-        return history is not None and history.failed_at >= instant
+        return BEFORE_ALL if history is None else history.failed_at
 
     def delay_s(self, task_id: int) -> float:
         return self._policy.delay_s(max(1, self.attempt(task_id) - 1))
@@ -69,6 +71,9 @@ class Histories:
     def forget(self, task_id: int) -> None:
         self.by_task.pop(task_id, None)
 
-    def forget_all(self, task_ids: Iterable[int]) -> None:
-        for task_id in task_ids:
-            self.by_task.pop(task_id, None)
+    def close(self, task_ids: Iterable[int]) -> dict[int, int]:
+        """These have succeeded. Returns at which attempt, for those that had failed before."""
+        attempts = {task_id: self.attempt(task_id) for task_id in task_ids if task_id in self.by_task}
+        for task_id in attempts:
+            self.forget(task_id)
+        return attempts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.light import dataclass
 
@@ -80,12 +80,11 @@ class TasksGivenBack:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPeeked:
-    """The answer to PeekWorker: what the worker is running, and since when."""
+    """The answer to PeekWorker: what the worker notes as running, or did when it was last given the processor."""
 
     slot: int
-    running: tuple[int, ...]
-    since: float | None
-    """``inf``: it is done with these, and waits for the parent to read the results."""
+    running: Mapping[int, float]
+    """Task → since when. ``inf``: it is done with it, and waits for the parent to read the result."""
     unread: bool = False
     """The parent does not read what workers say at present: their silence means nothing."""
 

@@ -12,6 +12,8 @@ from the task's own start, and costs no message while all is well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_dispatch.scheduling import actions as do
 from gpu_dispatch.scheduling import inputs as told
 from gpu_dispatch.scheduling.copies import Copies
@@ -78,25 +80,36 @@ class Watching:
             return
         if what.unread:
             slot.still_since = NEVER
-        running = self._still_running(slot, what)
-        if not running or what.since is None or what.since == NEVER:
-            self._see_no_progress(slot, writing=bool(what.running))
+        live = self._still_running(slot, what.running)
+        since = min(live.values(), default=NEVER)
+        if since == NEVER:
+            self._see_no_progress(slot, writing=bool(live))
             return
         slot.still_since = NEVER
-        again_at = self._see_stall(slot, running, what.since)
+        running = tuple([task for task, instant in live.items() if instant == since])  # a batch shares its instant
+        again_at = self._see_stall(slot, running, since)
         timeout_s = state.settings.task_timeout
         if timeout_s is not None:
-            again_at = min(again_at, self._see_limit(slot, running, what.since + timeout_s))
+            again_at = min(again_at, self._see_limit(slot, running, since + timeout_s))
         if slot.phase is Phase.READY:
             state.alarms.set_check(slot, again_at)
 
-    def _still_running(self, slot: Slot, what: told.WorkerPeeked) -> tuple[int, ...]:
-        """A worker that was not given the processor since it answered still notes that task as running."""
-        since = what.since
-        if since is None:
-            return ()
-        held, told_of, failed_since = slot.held, slot.told, self._histories.has_failed_since
-        return tuple([t for t in what.running if t in told_of or (t in held and not failed_since(t, since))])
+    def _still_running(self, slot: Slot, noted: Mapping[int, float]) -> dict[int, float]:
+        """A worker that was not given the processor since it answered still notes that task as running; perhaps one
+        that has been sent to it again since, for another attempt."""
+        live: dict[int, float] = {}
+        for task, since in noted.items():
+            if task in slot.told:
+                live[task] = since
+            elif task in slot.held:
+                failed_at = self._histories.failed_at(task)
+                if since > failed_at:
+                    live[task] = since
+                elif self._state.now >= failed_at + UNRESPONSIVE_S:
+                    # No worker is kept waiting for so long. It has begun the next attempt, then, and read its clock
+                    # just before that one came.
+                    live[task] = failed_at
+        return live
 
     def _see_no_progress(self, slot: Slot, *, writing: bool) -> None:
         """It runs nothing, though it has tasks, or is stuck in the middle of writing a result.

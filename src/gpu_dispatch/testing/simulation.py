@@ -215,8 +215,8 @@ class Simulation:
 
     def _peek(self, action: do.PeekWorker) -> None:
         worker = self.workers.get(action.slot)
-        running, since = ((), None) if worker is None else (worker.running, worker.since)
-        self.tell(told.WorkerPeeked(action.slot, running, since))
+        running = {} if worker is None or worker.since is None else dict.fromkeys(worker.running, worker.since)
+        self.tell(told.WorkerPeeked(action.slot, running))
 
     def _kill(self, action: do.KillWorker) -> None:
         self.report.kills += 1
