@@ -7,6 +7,7 @@ import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -68,8 +69,11 @@ def test_with_callbacks_for_starts_and_events_nothing_is_kept_per_task_either() 
     assert most - at_first < 15
 
 
+@pytest.mark.parametrize("watched", [False, True], ids=["", "with events"])
 @pytest.mark.parametrize("megabytes", [1, 0.03], ids=["through shared memory", "through the channel"])
-def test_results_that_wait_for_a_slow_callback_take_bounded_memory(megabytes: float, monkeypatch) -> None:
+def test_results_that_wait_for_a_slow_callback_take_bounded_memory(
+    megabytes: float, watched: bool, monkeypatch
+) -> None:
     """A gigabyte and more comes back in all, and now and then a callback takes its time."""
     arena_mb = 32  # instead of a share of the machine's memory
     monkeypatch.setattr(batching, "arena_bytes", lambda workers: arena_mb * MB)
@@ -84,7 +88,8 @@ def test_results_that_wait_for_a_slow_callback_take_bounded_memory(megabytes: fl
             most = max(most, memory_of_all_mb())
 
     before = memory_of_all_mb()
-    Dispatcher(Megabytes, [0, 1]).run([megabytes] * results, on_success)
+    watch: dict[str, Any] = {"on_progress": lambda event: None} if watched else {}
+    Dispatcher(Megabytes, [0, 1], queue_size=20_000).run([megabytes] * results, on_success, **watch)
 
     assert done == results
     undelivered_mb = MOST_UNDELIVERED_BYTES / MB

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
-from recording import run
-from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, Unwilling
+from recording import Record, run
+from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, SecondTry, Unwilling
 
 from gpu_dispatch import Dispatcher, ProgressEvent, TaskSuccess
 
@@ -62,6 +63,39 @@ def test_a_result_that_does_not_open_is_told_the_same_way_to_all(place: int, mon
     assert len(outcomes) == 300
     assert [n for n, outcome in outcomes.items() if not isinstance(outcome, TaskSuccess)] == [place]
     assert "does not unpickle in the parent" in outcomes[place].error
+
+
+def test_a_result_that_does_not_open_says_at_which_attempt_it_came(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    record = run(SecondTry, ["opens not"], gpu_ids=[0], retries=1, setup={"folder": str(tmp_path)})
+
+    record.check(1)
+    assert (record.errors[0].kind, record.errors[0].attempt) == ("transport", 2)
+    assert record.errors[0].details["attempt"] == 2
+
+
+class Deadline(Exception):
+    """Raised by a signal handler, as some do to limit the time of what they call."""
+
+
+def test_an_alarm_that_rings_while_a_result_is_opened_is_not_that_results_error(monkeypatch) -> None:
+    def ring(*_: object) -> None:
+        raise Deadline
+
+    monkeypatch.setenv(PARENT, str(os.getpid()))
+    record = Record()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        with pytest.raises(Deadline):
+            run(Biter, ["opens late"] * 300, gpu_ids=[0], record=record)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert record.successes
+    assert {error.kind for error in record.errors.values()} <= {"cancelled"}
+    record.check(len(record.settled))
 
 
 def _note_end(event: ProgressEvent, ends: dict[int, str]) -> None:

@@ -29,6 +29,8 @@ class OpensNowhereElse:
                 raise SystemExit("not here either")
             if self.how == "mute":
                 raise Mute
+            if self.how == "late":
+                time.sleep(0.02)
 
 
 class Mute(Exception):
@@ -84,6 +86,7 @@ MADE: dict[str, Any] = {
     "opens not": lambda: OpensNowhereElse("raise"),
     "opens with exit": lambda: OpensNowhereElse("exit"),
     "opens mute": lambda: OpensNowhereElse("mute"),
+    "opens late": lambda: OpensNowhereElse("late"),
     "own error": lambda: WorkersOwn("with", "arguments"),
     "two arguments": lambda: TwoArguments("first", "second"),
     "holds a lock": HoldsALock,
@@ -91,6 +94,17 @@ MADE: dict[str, Any] = {
     "surrogate": lambda: ValueError("half a character: \ud800"),
     "huge argument": lambda: ValueError(b"x" * 5_000_000),
 }
+
+
+class SecondTry(Biter):
+    def setup(self, gpu_id: int, seed: int, folder: str) -> None:
+        self.note = Path(folder) / "tried"
+
+    def process(self, item: str) -> Any:
+        if not self.note.exists():
+            self.note.touch()
+            raise ValueError("not at once")
+        return super().process(item)
 
 
 class OpensSlowly:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_dispatch.backends.contract import TasksAnswered
+from gpu_dispatch.light import replace
 from gpu_dispatch.transport.arena import ArenaReader
 from gpu_dispatch.transport.codec import large_from_bytes, unpack
 from gpu_dispatch.transport.explain import safe_str
@@ -64,21 +65,46 @@ def open_rows(rows: Rows, arena: ArenaReader, size: int) -> TasksAnswered:
     return TasksAnswered(some.task_ids, some.values, some.busy_s, some.failures, size)
 
 
-def open_pickles(task_ids: list[int], pickles: list[memoryview], busy_s: list[float], size: int = 0) -> TasksAnswered:
-    """Each pickle by itself: one that will not open is that task's failure, nobody else's. Hot."""
+def open_pickles(task_ids: list[int], pickles: list[memoryview], busy_s: list[float], size: int) -> TasksAnswered:
+    """Each pickle by itself: one that will not open is that task's failure, nobody else's. Hot.
+
+    On the main thread an error may also be a signal handler's, which happens to run now. A pickle's own is one that it
+    makes twice; any other is a stray. An interrupt is raised at once.
+    """
+    values: list[Any] = []
+    once: BaseException | None = None  # the error that the next pickle has made once
+    stray: BaseException | None = None
     try:
-        return TasksAnswered(task_ids, list(map(loads, pickles)), busy_s, [], size)
-    except BaseException:
-        pass  # one of them will not open: which?
-    some = TasksAnswered([], [], [], [], size)
-    for task_id, pickle, seconds in zip(task_ids, pickles, busy_s, strict=True):
-        try:
-            value = loads(pickle)
-        except BaseException as error:
-            some.failures.append((task_id, seconds, _will_not_open(error)))
-        else:
-            _add(some, task_id, value, seconds)
-    return some
+        values.extend(map(loads, pickles))
+        return TasksAnswered(task_ids, values, busy_s, [], size)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        once = error
+    opened = len(values)
+    some = TasksAnswered(task_ids[:opened], values, busy_s[:opened], [], size)
+    for task_id, pickle, seconds in zip(task_ids[opened:], pickles[opened:], busy_s[opened:], strict=True):
+        value = None
+        if once is None:
+            value, once = _open(pickle)
+        if once is not None:
+            value, twice = _open(pickle)
+            if twice is not None:
+                some.failures.append((task_id, seconds, _will_not_open(twice)))
+                once = twice = None  # errors know this frame: they would keep it, and it them
+                continue
+            stray, once = once, None
+        _add(some, task_id, value, seconds)
+    return some if stray is None else replace(some, stray=stray)
+
+
+def _open(pickle: memoryview) -> tuple[Any, BaseException | None]:
+    try:
+        return loads(pickle), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return None, error
 
 
 def open_last_rows(rows: Rows, arena: ArenaReader) -> TasksAnswered:

@@ -44,7 +44,7 @@ class Delivery:
             return
         arguments = self._arguments
         if isinstance(notice, note.Succeeded):
-            for portion in in_portions(notice):
+            for portion in in_portions(notice, on_stray=lambda error: self._callback_failed(error, None)):
                 self._deliver_outcomes(portion)
         elif isinstance(notice, note.Failed):
             self._deliver_outcomes(notice)
@@ -62,7 +62,8 @@ class Delivery:
         """The same as values instead of callbacks, for ``stream()``, which gives the credit back when each is taken."""
         if isinstance(notice, note.Succeeded):
             for portion in in_portions(notice):
-                yield from self._as_outcomes(portion)
+                if not self.muted:
+                    yield from self._as_outcomes(portion)
         elif isinstance(notice, note.Failed):
             yield from self._as_outcomes(notice)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_dispatch.errors import ErrorReport
 from gpu_dispatch.light import dataclass
@@ -26,6 +26,8 @@ class Succeeded:
     """Bytes held, as far as known: see loop.py on backpressure."""
     opener: Opener | None = None
     """If the values are yet to be opened: see portions.py."""
+    attempts: Mapping[int, int] | None = None
+    """Of those that had failed before: which attempt it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ def report_of(action: do.SettleFailure, failure: Failure | None, worker_id: int)
     )
 
 
-def report_of_unopened(task_id: int, text: str, worker_id: int) -> ErrorReport:
+def report_of_unopened(task_id: int, text: str, worker_id: int, attempt: int) -> ErrorReport:
     """Of a task that succeeded, but whose result does not open."""
-    return ErrorReport(text, kind="transport", details={"task_id": task_id, "worker_id": worker_id, "attempt": 1})
+    details = {"task_id": task_id, "worker_id": worker_id, "attempt": attempt}
+    return ErrorReport(text, kind="transport", attempt=attempt, details=details)
 
 
 def _opened_exception(failure: Failure | None) -> BaseException | None:

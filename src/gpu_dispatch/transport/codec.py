@@ -112,7 +112,7 @@ class Packer:
         return packed if self._main_is_known or not _names_main(b"".join(packed)) else None
 
     def _dumps_tensors(self, value: Any) -> bytes:
-        if not _torch_is_loaded():
+        if self._arena is None or not _torch_is_loaded():
             return dumps(value, 5, buffer_callback=self._keep)
         from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
 
