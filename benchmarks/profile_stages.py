@@ -44,7 +44,14 @@ IN_PARENT = (
     Stage("write", ("gpu_dispatch.transport.channel:Channel.flush",)),
     Stage("poll", ("gpu_dispatch.backends.local:LocalBackend.wait",)),
     Stage("read", ("gpu_dispatch.transport.channel:Channel.receive",)),
-    Stage("decode", ("gpu_dispatch.backends.local:read_frame", "gpu_dispatch.backends.local:open_rows")),
+    Stage(
+        "decode",
+        (
+            "gpu_dispatch.backends.local:read_frame",
+            "gpu_dispatch.backends.local:take_rows",
+            "gpu_dispatch.backends.opening:open_pickles",
+        ),
+    ),
     Stage("delivery, with your callback", ("gpu_dispatch.engine.delivery:Delivery.deliver",)),
 )
 RUNNER = "worker: bookkeeping around a task"
@@ -52,6 +59,7 @@ IN_WORKER = (
     Stage("worker: read and decode", (
         "gpu_dispatch.transport.worker_channel:WorkerChannel.receive",
         "gpu_dispatch.runtime.mailbox:Mailbox.deliver",
+        "gpu_dispatch.runtime.runner:loads",
         "gpu_dispatch.runtime.mailbox:Mailbox.open",
     )),
     Stage(RUNNER, ("gpu_dispatch.runtime.runner:TaskRunner.run",)),
