@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,14 +115,27 @@ def test_a_program_that_embeds_python_is_told_what_is_missing(monkeypatch, execu
 
 
 def test_when_a_worker_cannot_be_started_again_the_others_do_its_work(limits: Any) -> None:
+    record = Record()
+    dispatcher = Dispatcher(FaultyWorker, [0, 1], max_restarts=2)
+
+    def says_why() -> bool:
+        states = dispatcher.get_stats()["gpu_status"].values()
+        return any("could not be started" in (state["error"] or "") for state in states)
+
     def items() -> Iterator[Any]:
         yield from range(10)
-        limits(open_descriptors())  # from now on next to nothing can be opened
+        first_free = os.dup(0)
+        os.close(first_free)
+        limits(first_free)  # from now on next to nothing can be opened
         yield ("process", "exit3")
+        give_up_at = time.monotonic() + 60
+        while not says_why() and time.monotonic() < give_up_at:  # else the other may be through before it is tried
+            time.sleep(0.01)
         yield from range(10)
 
-    record = run(FaultyWorker, items(), max_restarts=2)
+    dispatcher.run(items(), **record.callbacks())
+    record.stats = dispatcher.get_stats()
 
     record.check(21)
     assert set(record.errors) == {10}
-    assert any("could not be started" in (w["error"] or "") for w in record.stats["gpu_status"].values())
+    assert says_why()
