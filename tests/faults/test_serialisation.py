@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import weakref
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from plain_workers import Echo
 from recording import Record, run
-from values_that_bite import MADE, PARENT, RUNG, Biter, Elsewhere, OpensNowhereElse, SecondTry, Unwilling
+from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, SecondTry, Unwilling
 
 from gpu_dispatch import Dispatcher, ProgressEvent, TaskSuccess
 
@@ -83,39 +78,20 @@ class Deadline(Exception):
     """Raised by a signal handler, as some do to limit the time of what they call."""
 
 
-@pytest.fixture
-def alarm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """SIGALRM raises Deadline; and this is the process in which values bite."""
-
+def test_an_alarm_that_rings_while_a_result_is_opened_is_not_that_results_error(monkeypatch) -> None:
     def ring(*_: object) -> None:
         raise Deadline
 
     monkeypatch.setenv(PARENT, str(os.getpid()))
-    RUNG.clear()
+    record = Record()
     before = signal.signal(signal.SIGALRM, ring)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize("backend", ["local", "inline"])
-@pytest.mark.usefixtures("alarm")
-def test_an_alarm_that_rings_while_a_result_is_opened_is_not_that_results_error(backend: str) -> None:
-    record = Record()
-    with pytest.raises(Deadline):
-        run(Biter, ["fine", "opens with an alarm", "fine"], gpu_ids=[0], record=record, backend=backend)
-
-    record.check(len(record.settled))
-    assert isinstance(record.successes[1], OpensNowhereElse)
-    assert {error.kind for error in record.errors.values()} <= {"cancelled"}
-
-
-@pytest.mark.usefixtures("alarm")
-def test_an_alarm_that_rings_whenever_it_likes_is_nobodys_error() -> None:
-    record = Record()
-    signal.setitimer(signal.ITIMER_REAL, 1.5)
-    with pytest.raises(Deadline):
-        run(Biter, ["opens late"] * 300, gpu_ids=[0], record=record)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        with pytest.raises(Deadline):
+            run(Biter, ["opens late"] * 300, gpu_ids=[0], record=record)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
     assert record.successes
     assert {error.kind for error in record.errors.values()} <= {"cancelled"}
@@ -171,30 +147,3 @@ def test_an_item_that_does_not_open_in_the_worker_is_that_tasks_error(how: str) 
     record.check(3)
     assert "not here" in record.errors[1]
     assert record.stats["restarts"] == 0
-
-
-def test_items_are_pickled_once_and_let_go() -> None:
-    pickled, alive = Counter[int](), weakref.WeakSet[Counted]()
-
-    def items() -> Iterator[Counted]:
-        for number in range(200):
-            item = Counted(number, pickled)
-            alive.add(item)
-            yield item
-            del item
-            assert len(alive) <= 1, "it was pulled, so it is a pickle now"
-
-    record = run(Echo, items())
-
-    record.check(200)
-    assert record.successes == {number: number for number in range(200)}
-    assert pickled == dict.fromkeys(range(200), 1)
-
-
-class Counted:
-    def __init__(self, number: int, pickled: Counter[int]) -> None:
-        self.number, self.pickled = number, pickled
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        self.pickled[self.number] += 1
-        return int, (self.number,)

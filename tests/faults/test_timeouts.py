@@ -10,7 +10,7 @@ import pytest
 from faulty_workers import Clocked
 from plain_workers import Careful, ClockJumps, Echo, Megabytes, Sleeper, SlowToStart
 from recording import Record, run
-from values_that_bite import PARENT, OneHangs, PicklesSlowly
+from values_that_bite import PARENT, OneHangs
 
 from gpu_dispatch import Dispatcher
 from gpu_dispatch.scheduling import watching
@@ -168,19 +168,6 @@ def test_a_result_that_is_slow_to_open_does_not_delay_a_kill(tmp_path, monkeypat
     record.check(2)
     assert set(record.timeouts) == {0}
     assert record.successes[1].outlived is True
-
-
-@pytest.mark.parametrize("wrap", [lambda slow: slow, lambda slow: {"image": slow}], ids=["itself", "in a dict"])
-def test_an_item_that_is_slow_to_pickle_does_not_delay_a_kill(tmp_path, wrap) -> None:
-    """To pickle it may run user code. That runs on the feeder's thread, as the iterable does."""
-    slow = PicklesSlowly(tmp_path, patience_s=1.2)
-    items = ["hang", wrap(slow)]
-    record = run(OneHangs, items, task_timeout=LIMIT, timeout_grace=GRACE, setup={"folder": str(tmp_path)})
-
-    record.check(2)
-    assert set(record.timeouts) == {0}
-    assert record.successes == {1: wrap("pickled")}
-    assert slow.outlived is True
 
 
 @pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0])

@@ -83,26 +83,12 @@ Said = (
 )
 
 
-class Preparing(Protocol):
-    """Used by the thread that pulls."""
-
-    as_they_are: frozenset[type]
-    """Items of these types need no preparing. May change at any time."""
-
-    def prepare(self, item: Any) -> Any:
-        """What is kept of an item until it is sent. May run user code."""
-
-
 class Backend(Protocol):
     """Used by one thread, the engine's loop, except where said otherwise."""
 
-    @property
-    def preparing(self) -> Preparing: ...
-
     def start(self, slot: int, boot: Boot) -> None: ...
 
-    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
-        """Items as they were pulled, or as ``prepare`` left them."""
+    def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent: ...
 
     def recall_tasks(self, slot: int, count: int) -> None: ...
 

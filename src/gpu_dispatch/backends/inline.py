@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_dispatch.backends.contract import Died, Said, Sent
-from gpu_dispatch.backends.opening import take_rows
-from gpu_dispatch.backends.sending import Preparing, pack_parcel
+from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
+from gpu_dispatch.backends.opening import open_rows
+from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
 from gpu_dispatch.runtime.mailbox import Mailbox
@@ -33,7 +33,6 @@ LONGEST_NAP_S = 0.05
 
 class InlineBackend:
     def __init__(self, worker_cls: type[BaseWorker]) -> None:
-        self.preparing = Preparing(main_is_known=True)
         self._worker_cls = worker_cls
         self._workers: dict[int, _InlineWorker] = {}
         self._said: deque[tuple[int, Said]] = deque()
@@ -48,7 +47,7 @@ class InlineBackend:
         self._said.append((slot, Ready(0.0, os.getpid())))
 
     def send_tasks(self, slot: int, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
-        return self._workers[slot].deliver(task_ids, items, together=together)
+        return Sent(self._workers[slot].deliver(task_ids, items, together=together))
 
     def recall_tasks(self, slot: int, count: int) -> None:
         self._workers[slot].give_back(count)
@@ -115,11 +114,13 @@ class _InlineWorker:
     def has_tasks(self) -> bool:
         return self._waiting > 0
 
-    def deliver(self, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> Sent:
-        parcel = pack_parcel(self._packer, task_ids, items)  # as they would travel: no shared state, the same errors
-        self._mailbox.deliver(RunTasks(tuple(parcel.task_ids), parcel.payload, together))
-        self._waiting += len(parcel.task_ids)
-        return Sent(parcel.refused)
+    def deliver(self, task_ids: Sequence[int], items: Sequence[Any], *, together: bool) -> list[ItemRefused]:
+        refused: list[ItemRefused] = []
+        # As they would travel: no shared state, the same errors.
+        accepted, packed = pack_each(self._packer, task_ids, items, refused)
+        self._mailbox.deliver(RunTasks(tuple(accepted), ("each", packed), together))
+        self._waiting += len(accepted)
+        return refused
 
     def give_back(self, count: int) -> None:
         returned = tuple(self._mailbox.give_back(count))
@@ -157,4 +158,4 @@ class _InlineWorker:
 
     def send_frame(self, kind: int, *parts: Any) -> None:
         _, rows = read_frame(memoryview(b"".join(parts)))
-        self._said.append((self._slot, take_rows(rows, self._arena, 0)))
+        self._said.append((self._slot, open_rows(rows, self._arena, 0)))

@@ -13,14 +13,15 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 
-from gpu_dispatch.backends.contract import CannotStart, Died, Said, Sent
+from gpu_dispatch.backends.contract import CannotStart, Died, ItemRefused, Said, Sent
 from gpu_dispatch.backends.device_gate import LOOK_AGAIN_S, PATIENCE_S, DeviceGate
 from gpu_dispatch.backends.opening import open_last_rows, open_message, take_rows
 from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.backends.process import WorkerProcess
-from gpu_dispatch.backends.sending import Preparing, pack_parcel
+from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.backends.wake_pipe import WakePipe
 from gpu_dispatch.devices import DeviceMonitor, Grant
+from gpu_dispatch.transport.codec import pack_together, packed_size
 from gpu_dispatch.transport.frames import BrokenFrame, FrameKind
 from gpu_dispatch.transport.rows import read_frame
 from gpu_dispatch.wire import Boot, Finish, Finished, RecallTasks, RunTasks
@@ -70,7 +71,6 @@ class LocalBackend:
         self._wake_pipe = WakePipe()
         self._register(self._wake_pipe.fileno(), select.POLLIN)
         self._main_is_imported = main_is_imported
-        self.preparing = Preparing(main_is_known=main_is_imported)
         self._monitor = monitor
         self._gate = DeviceGate(grants, monitor)
         self._postponed: dict[int, tuple[Boot, float]] = {}  # workers that wait for their device, until when
@@ -124,15 +124,23 @@ class LocalBackend:
         process = self._processes.get(slot)
         if process is None:
             return Sent()  # it died a moment ago; its death is on its way and will move these tasks
-        parcel = pack_parcel(process.packer, task_ids, items)
-        if not parcel.all_plain:
-            self.preparing.saw_others()
-        if parcel.task_ids:
-            ids = parcel.task_ids
-            if not isinstance(ids, range):  # which says as much in fewer bytes
-                ids = tuple(ids)
-            self._send(slot, RunTasks(ids, parcel.payload, together))
-        return Sent(parcel.refused, parcel.size)
+        refused: list[ItemRefused] = []
+        together_in_one = pack_together(items)
+        if together_in_one is not None:
+            payload: tuple[str, Any] = ("together", together_in_one)
+            size = len(together_in_one)
+        else:
+            small = process.packer.pack_small(items)
+            if small is not None:
+                payload, size = ("each", small), sum(map(len, small))
+            else:
+                task_ids, packed = pack_each(process.packer, task_ids, items, refused)
+                payload, size = ("each", packed), sum(map(packed_size, packed))
+        if task_ids:
+            if not isinstance(task_ids, range):  # which says as much in fewer bytes
+                task_ids = tuple(task_ids)
+            self._send(slot, RunTasks(task_ids, payload, together))
+        return Sent(refused, size)
 
     def recall_tasks(self, slot: int, count: int) -> None:
         self._send(slot, RecallTasks(count))

@@ -20,7 +20,7 @@ from gpu_dispatch.backends.output import OutputPump
 from gpu_dispatch.transport.arena import ArenaReader, ArenaWriter, create_arena_file
 from gpu_dispatch.transport.board import BoardReader, create_board_file
 from gpu_dispatch.transport.channel import Channel, channel_pair
-from gpu_dispatch.transport.codec import Packer, Serializer
+from gpu_dispatch.transport.codec import Packer
 
 LAST_WORDS_S = 0.05
 """How long a death waits for the last lines of stderr: they are there at once, unless a grandchild holds the pipe."""
@@ -66,7 +66,7 @@ class WorkerProcess:
             undo.callback(self.board.close)
             self._items = ArenaWriter(items_fd)
             undo.callback(self._items.close)
-            self.packer = Packer(self._items, Serializer(main_is_known=main_is_known))
+            self.packer = Packer(self._items, main_is_known=main_is_known)
             self.results = ArenaReader(results_fd)
             undo.callback(self.results.close)
             fds = (theirs.fileno(), board_fd, lifeline_read, items_fd, results_fd)

@@ -3,8 +3,6 @@
 Items go into a buffer that the loop empties when it next looks; it is woken only when a worker could use them.
 A slow iterable is therefore passed on item by item, a fast one in bulk, without any setting. What is in memory already
 (a list, a range) is taken in bulk: no code of the user's runs, so there is nothing to wait for.
-
-Items whose pickling may run user code are pickled here, too, for the loop must not wait for that.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from gpu_dispatch.backends.contract import Backend, Preparing
 from gpu_dispatch.engine.credit import Credit
 
 TYPE_CHECKING = False  # not imported: `typing` would hold up the first task by some milliseconds
@@ -26,33 +23,22 @@ BULK = 1024
 """More at once would hold up the other threads, and be pulled in vain when somebody stops the run meanwhile."""
 
 
-class _WithCosts:
-    """Each item together with what it costs."""
-
-    as_they_are: frozenset[type] = frozenset()
-
-    def __init__(self, preparing: Preparing, cost: Callable[[Any], float]) -> None:
-        self._preparing = preparing
-        self._cost = cost
-
-    def prepare(self, item: Any) -> tuple[Any, float]:
-        preparing = self._preparing
-        cost = float(self._cost(item))
-        return (item if type(item) in preparing.as_they_are else preparing.prepare(item)), cost
-
-
 class Feeder:
     pulls_ahead = True
     """There may be items that nobody has asked for."""
 
     def __init__(
-        self, items: Iterable[Any], credit: Credit, backend: Backend, cost: Callable[[Any], float] | None = None
+        self,
+        items: Iterable[Any],
+        credit: Credit,
+        wake_loop: Callable[[], None],
+        cost: Callable[[Any], float] | None = None,
     ) -> None:
-        self._items = items
-        self._preparing = backend.preparing if cost is None else _WithCosts(backend.preparing, cost)
+        # With a cost, the buffer holds (item, cost): the user's function runs here, not in the loop.
+        self._items = items if cost is None else ((item, float(cost(item))) for item in items)
         self.with_costs = cost is not None
         self._credit = credit
-        self._wake_loop = backend.wake
+        self._wake_loop = wake_loop
         self._buffer: list[Any] = []  # this thread appends, the loop takes from the front
         self._stop = False
         self._exhausted = False
@@ -110,14 +96,11 @@ class Feeder:
             self._exhausted = True
             self._wake_loop()
 
-    def _pull_each(self, items: Iterable[Any]) -> int:
+    def _pull_each(self, items: Iterator[Any]) -> int:
         """Returns how many there were."""
-        append, preparing, taken = self._buffer.append, self._preparing, 0
-        as_they_are = preparing.as_they_are
+        append = self._buffer.append
+        taken = 0
         for item in items:
-            if type(item) not in as_they_are:
-                item = preparing.prepare(item)
-                as_they_are = preparing.as_they_are
             append(item)
             taken += 1
             if self.loop_is_hungry:
@@ -129,13 +112,10 @@ class Feeder:
     def _pull_in_bulk(self, items: Iterator[Any]) -> int:
         taken = 0
         while not self.stopped() and (bulk := list(islice(items, BULK))):
-            if self._preparing.as_they_are.issuperset(map(type, bulk)):
-                self._buffer += bulk
-                taken += len(bulk)
-                if self.loop_is_hungry:
-                    self._wake_hungry_loop()
-            else:
-                taken += self._pull_each(bulk)
+            self._buffer += bulk
+            taken += len(bulk)
+            if self.loop_is_hungry:
+                self._wake_hungry_loop()
         return taken
 
     def _wake_hungry_loop(self) -> None:
@@ -157,9 +137,9 @@ class InlineFeeder:
 
     pulls_ahead = False
 
-    def __init__(self, items: Iterable[Any], backend: Backend, cost: Callable[[Any], float] | None = None) -> None:
+    def __init__(self, items: Iterable[Any], cost: Callable[[Any], float] | None = None) -> None:
         self._iterator = iter(items)
-        self._preparing = backend.preparing if cost is None else _WithCosts(backend.preparing, cost)
+        self._cost = cost
         self.with_costs = cost is not None
         self.error: BaseException | None = None
         self.loop_is_hungry = False
@@ -175,7 +155,8 @@ class InlineFeeder:
         if self.exhausted:
             return []
         try:
-            return [self._preparing.prepare(next(self._iterator))]
+            item = next(self._iterator)
+            return [item if self._cost is None else (item, float(self._cost(item)))]
         except StopIteration:
             self.exhausted = True
         except BaseException as error:

@@ -51,9 +51,9 @@ class Run:
         self._inline = options.backend == "inline"
         self._feeder: Feeder | InlineFeeder
         if self._inline:
-            self._feeder = InlineFeeder(arguments.items, backend, options.cost)
+            self._feeder = InlineFeeder(arguments.items, options.cost)
         else:
-            self._feeder = Feeder(arguments.items, self._credit, backend, options.cost)
+            self._feeder = Feeder(arguments.items, self._credit, backend.wake, options.cost)
         scheduler = Scheduler(settings)
         timeline = None
         if arguments.on_progress is not None:

@@ -43,7 +43,7 @@ class Outbox:
     def __init__(self, channel: Sender, board: Board, packer: Packer) -> None:
         self.stop_clocks: Callable[[], None] = board.stop_clock
         self.resume_clocks: Callable[[], None] = lambda: None  # the next start sets a new instant
-        self._serialize, self._place = packer.serialize, packer.place
+        self._pack = packer.pack
         self._channel = channel
         self._board = board
         self._lock = allocate_lock()
@@ -64,21 +64,16 @@ class Outbox:
                     self._flush_and_clear()
                 if self._board.add_number(task_id, busy_s, value):
                     return
-            data = self._serialize(value)
-            packed = data if type(data) is bytes else self._place(data)  # type: ignore[arg-type]
-            if type(packed) is bytes:
-                if not self._board.add(task_id, busy_s, VALUE, packed):
-                    self._add_to_cleared(task_id, busy_s, VALUE, packed)
+            packed = self._pack(value)
+            if isinstance(packed, Large):
+                self._add(task_id, busy_s, LARGE, large_to_bytes(packed))
+                self._large_bytes += packed.size
+                if self._large_bytes >= FLUSH_BYTES:
+                    self._flush_and_clear()
             else:
-                self._add_large(task_id, busy_s, packed)  # type: ignore[arg-type]
+                self._add(task_id, busy_s, VALUE, packed)
         finally:
             self._lock.release()
-
-    def _add_large(self, task_id: int, busy_s: float, large: Large) -> None:
-        self._add(task_id, busy_s, LARGE, large_to_bytes(large))
-        self._large_bytes += large.size
-        if self._large_bytes >= FLUSH_BYTES:
-            self._flush_and_clear()
 
     def fail(self, task_id: int, busy_s: float, failure: Failure) -> None:
         if not self._lock.acquire(False):
@@ -89,10 +84,8 @@ class Outbox:
             self._lock.release()
 
     def _add(self, task_id: int, busy_s: float, tag: int, data: bytes) -> None:
-        if not self._board.add(task_id, busy_s, tag, data):
-            self._add_to_cleared(task_id, busy_s, tag, data)
-
-    def _add_to_cleared(self, task_id: int, busy_s: float, tag: int, data: bytes) -> None:
+        if self._board.add(task_id, busy_s, tag, data):
+            return
         self._flush_and_clear()
         if not self._board.add(task_id, busy_s, tag, data):  # larger than the whole page
             self._send_while_clocks_stand(*self._board.frame_of(task_id, busy_s, tag, data))

@@ -1,15 +1,11 @@
 """Objects to bytes and back, one pickle per task, so that a bad one hurts only itself.
 
-    a value ── Serializer ──► bytes; or Loose: a pickle, and beside it the large buffers that are not in it
-            ── Packer ──────► bytes; or Large: what was large lies in the arena
-            ── unpack ──────► the value
-
-In a worker a result goes through both at once. An item in the parent may go through the first one when it is pulled,
-which may run user code; through the second it goes when it is known who gets it.
-
 Items (parent → worker) travel as one of two forms:
     ("together", pickle of the whole list)  when all are plain data: these cannot fail one by one
-    ("each", [Packed or atom, …])           otherwise; each is opened in the worker, inside its own task
+    ("each", [Packed, Packed, …])           otherwise; each is opened in the worker, inside its own task
+
+A Packed is the pickle itself, or, when something in it was large, a ``Large``: then buffers (arrays, tensors), and
+the pickle too if it is large by itself (bytes, long strings), lie in the arena.
 """
 
 from __future__ import annotations
@@ -29,16 +25,12 @@ if TYPE_CHECKING:
 
     Dumps = Callable[[Any], bytes]
 
-ATOMS: frozenset[type] = frozenset((int, float, bool, str, type(None)))
+ATOMS = frozenset((int, float, bool, str, type(None)))
 """Types that always pickle and always unpickle."""
 
 
-RAW: frozenset[type] = frozenset((bytes, bytearray))
-ALL_INSIDE = 1 << 62
-"""Nothing is as large as this."""
-NAMED = b"\x93\x94"
-"""STACK_GLOBAL, MEMOIZE: what stands in a pickle of protocol 5 behind the name of each class or function. (By chance
-also elsewhere, if rarely.) To look for it takes a tenth of the time of looking for a name."""
+STACK_GLOBAL = b"\x93"
+"""What stands behind each name of a class or function, in protocols 4 and 5."""
 
 
 class WillNotPickle(Exception):
@@ -46,24 +38,15 @@ class WillNotPickle(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
-    """A pickle that is large, or that large buffers belong to. They are the value's own memory, not copies."""
-
-    pickle: bytes
-    buffers: list[memoryview]
-
-
-@dataclass(frozen=True, slots=True)
 class Large:
     pickle: bytes | Ref
-    buffers: tuple[Ref | bytearray, ...]
-    """In the arena; where it was full, by themselves."""
+    buffers: tuple[Ref, ...]
 
     @property
     def size(self) -> int:
         size = self.pickle.size if isinstance(self.pickle, Ref) else len(self.pickle)
-        for part in self.buffers:  # mostly one: a generator would cost more than the sum
-            size += part.size if isinstance(part, Ref) else len(part)
+        for ref in self.buffers:  # mostly one: a generator would cost more than the sum
+            size += ref.size
         return size
 
 
@@ -74,142 +57,119 @@ PACKED = frozenset((bytes, Large))
 
 def large_to_bytes(large: Large) -> bytes:
     """As nested tuples of numbers: a pickle of our classes takes ten times as long to open."""
-    return dumps((_flat(large.pickle), [_flat(part) for part in large.buffers]), protocol=5)
+    body = large.pickle
+    return dumps((_flat(body) if isinstance(body, Ref) else body, [_flat(ref) for ref in large.buffers]), protocol=5)
 
 
 def large_from_bytes(data: bytes | memoryview) -> Large:
     body, buffers = loads(data)
-    return Large(_bent(body), tuple([_bent(part) for part in buffers]))
+    return Large(Ref(*body) if type(body) is tuple else body, tuple([Ref(*ref) for ref in buffers]))
 
 
-def _flat(part: Any) -> Any:
-    return (part.piece, part.offset, part.capacity, part.size) if isinstance(part, Ref) else part
+def _flat(ref: Ref) -> tuple[int, int, int, int]:
+    return ref.piece, ref.offset, ref.capacity, ref.size
 
 
-def _bent(part: Any) -> Any:
-    return Ref(*part) if type(part) is tuple else part
+class Packer:
+    """Pickles for one direction of one channel. ``main_is_known``: the other side has the names of ``__main__``."""
 
-
-@dataclass(frozen=True, slots=True)
-class Unpicklable:
-    text: str
-    """For the user: what, where inside it, and what to do."""
-
-
-class Serializer:
-    """For one thread, or under a lock.
-
-    ``main_is_known``: the other side has the names of ``__main__``. ``large_from``: so many bytes are large.
-    """
-
-    def __init__(self, *, main_is_known: bool = True, large_from: int = THRESHOLD) -> None:
+    def __init__(self, arena: ArenaWriter | None, *, main_is_known: bool = True) -> None:
+        self._arena = arena
         self._main_is_known = main_is_known
-        self._large_from = large_from
-        self._apart: list[memoryview] = []
-        self._keep = self._keep_inside  # bound once
+        self._placed: list[Ref] = []
+        self._keep = None if arena is None else self._keep_inside  # bound once
 
-    def serialize(self, value: Any) -> bytes | Loose | Unpicklable:
-        """Hot."""
-        kind, keep = type(value), self._keep
-        if kind in RAW and len(value) >= self._large_from:
+    def pack(self, value: Any) -> bytes | Large:
+        """Raises WillNotPickle, with an explanation."""
+        kind = type(value)
+        if (kind is bytes or kind is bytearray) and len(value) >= THRESHOLD:
             value = _Lifted(value, kind)
         try:
-            data = dumps(value, 5, buffer_callback=keep) if "torch" not in modules else _dumps_tensors(value, keep)
-            if NAMED in data and not self._main_is_known and b"__main__" in data and refers_to_main(value):
-                self._apart = []
-                data = _dumps_by_value(value)
+            data = self._dumps_tensors(value) if "torch" in modules else dumps(value, 5, buffer_callback=self._keep)
+            if not self._main_is_known and _names_main(data) and refers_to_main(value):
+                data = self._by_value(value)
         except KeyboardInterrupt:
-            self._apart = []
+            self._drop_placed()
             raise
         except BaseException as error:  # SystemExit too: a __reduce__ is user code, and this is its task's failure
-            self._apart = []
-            return self._rescue(value, error)
-        return data if not self._apart and len(data) < self._large_from else self._with_what_is_apart(data)
+            self._drop_placed()
+            data = self._rescue(value, error)
+        return data if len(data) < THRESHOLD and not self._placed else self._large(data)
 
-    def _with_what_is_apart(self, data: bytes) -> Loose:
-        apart, self._apart = self._apart, []
-        return Loose(data, apart)
+    def pack_small(self, values: Sequence[Any]) -> list[bytes] | None:
+        """All of them, each by itself, in one loop at the speed of C. ``None``: one is large, or something is the
+        matter with one, so they are to be packed one by one."""
+        if _torch_is_loaded() or type(values[0]) is bytes:
+            return None
+        try:
+            packed = list(map(_dumps_small, values))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return None
+        if max(map(len, packed)) >= THRESHOLD:
+            return None
+        return packed if self._main_is_known or not _names_main(b"".join(packed)) else None
 
-    def _rescue(self, value: Any, error: BaseException) -> bytes | Loose | Unpicklable:
+    def _dumps_tensors(self, value: Any) -> bytes:
+        if self._arena is None or not _torch_is_loaded():
+            return dumps(value, 5, buffer_callback=self._keep)
+        from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
+
+        out = io.BytesIO()
+        pickler = Pickler(out, protocol=5, buffer_callback=self._keep)
+        pickler.dispatch_table = TENSOR_REDUCERS
+        pickler.dump(value)
+        return out.getvalue()
+
+    def _keep_inside(self, buffer: PickleBuffer) -> bool:
+        """Called for each buffer: false takes it out of the pickle, because it lies in the arena."""
+        raw = buffer.raw()
+        if raw.nbytes < THRESHOLD or self._arena is None:
+            return True
+        ref = self._arena.place(raw)
+        if ref is None:
+            return True
+        self._placed.append(ref)
+        return False
+
+    def _large(self, data: bytes) -> bytes | Large:
+        refs, self._placed = tuple(self._placed), []
+        body: bytes | Ref = data
+        if len(data) >= THRESHOLD and self._arena is not None:
+            body = self._arena.place(memoryview(data)) or data
+        return Large(body, refs) if refs or isinstance(body, Ref) else data
+
+    def _rescue(self, value: Any, error: BaseException) -> bytes:
         """Cloudpickle can do what pickle cannot name: lambdas, classes of ``__main__`` that came here by value."""
         if isinstance(error, WillNotPickle):
-            return Unpicklable(str(error))
+            raise error
         by_value = cloudpickle_dumps()
         if by_value is not None:
             try:
-                data = by_value(value)
-                return data if len(data) < self._large_from else Loose(data, [])
+                return by_value(value)
             except KeyboardInterrupt:
                 raise
             except BaseException:
                 pass  # the first error is the one that names the user's object
         from gpu_dispatch.transport.explain import explain_pickling_error
 
-        return Unpicklable(explain_pickling_error(value, error))
+        raise WillNotPickle(explain_pickling_error(value, error)) from error
 
-    def _keep_inside(self, buffer: PickleBuffer) -> bool:
-        """Called for each buffer: false leaves it out of the pickle."""
-        raw = buffer.raw()
-        if raw.nbytes < self._large_from:
-            return True
-        self._apart.append(raw)
-        return False
+    def _by_value(self, value: Any) -> bytes:
+        self._drop_placed()
+        by_value = cloudpickle_dumps()
+        if by_value is None:
+            raise WillNotPickle(
+                "It refers to a name of the main script, which the workers do not import: "
+                "move that class or function into a module, or `pip install cloudpickle`."
+            )
+        return by_value(value)
 
-
-class Packer:
-    """For one direction of one channel."""
-
-    def __init__(self, arena: ArenaWriter | None, serializer: Serializer | None = None) -> None:
-        self._arena = arena
-        self.serialize = (serializer or Serializer()).serialize
-
-    def pack(self, value: Any) -> bytes | Large:
-        """Raises WillNotPickle, with an explanation."""
-        data = self.serialize(value)
-        return data if isinstance(data, bytes) else self.place(data)
-
-    def place(self, data: Loose | Unpicklable) -> bytes | Large:
-        """What is large, into the arena as far as there is room. Raises WillNotPickle for what is Unpicklable."""
-        if isinstance(data, Unpicklable):
-            raise WillNotPickle(data.text)
-        placed: list[Ref | bytearray] = []
-        try:
-            for buffer in data.buffers:
-                placed.append(self._place(buffer) or bytearray(buffer))
-            body = data.pickle
-            where = self._place(memoryview(body)) if len(body) >= THRESHOLD else None
-        except BaseException:  # an interrupt, or no memory
-            if self._arena is not None:
-                self._arena.release([part for part in placed if isinstance(part, Ref)])
-            raise
-        return Large(where or body, tuple(placed)) if placed or where else body
-
-    def _place(self, buffer: memoryview) -> Ref | None:
-        return None if self._arena is None else self._arena.place(buffer)
-
-
-def _dumps_tensors(value: Any, keep: Callable[[PickleBuffer], bool]) -> bytes:
-    if not _torch_is_loaded():
-        return dumps(value, 5, buffer_callback=keep)
-    from gpu_dispatch.transport.tensors import TENSOR_REDUCERS
-
-    out = io.BytesIO()
-    pickler = Pickler(out, protocol=5, buffer_callback=keep)
-    pickler.dispatch_table = TENSOR_REDUCERS
-    pickler.dump(value)
-    return out.getvalue()
-
-
-def dumps_small(values: Sequence[Any]) -> list[bytes] | None:
-    """All of them, each by itself, in one loop at the speed of C. ``None``: they are to be taken one by one, since one
-    is large, or holds objects of a class, or something is the matter with it."""
-    try:
-        pickles = list(map(_dumps_small, values))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return None
-    return pickles if max(map(len, pickles)) < THRESHOLD and NAMED not in b"".join(pickles) else None
+    def _drop_placed(self) -> None:
+        if self._placed and self._arena is not None:
+            self._arena.release(self._placed)
+        self._placed = []
 
 
 def _dumps_small(value: Any) -> bytes:
@@ -220,16 +180,6 @@ def _refuse_large(buffer: PickleBuffer) -> bool:
     if buffer.raw().nbytes >= THRESHOLD:
         raise WillNotPickle("it belongs into the arena")
     return True
-
-
-def _dumps_by_value(value: Any) -> bytes:
-    by_value = cloudpickle_dumps()
-    if by_value is None:
-        raise WillNotPickle(
-            "It refers to a name of the main script, which the workers do not import: "
-            "move that class or function into a module, or `pip install cloudpickle`."
-        )
-    return by_value(value)
 
 
 def _torch_is_loaded() -> bool:
@@ -255,6 +205,11 @@ class _MainFinder(Pickler):
         return NotImplemented
 
 
+def _names_main(data: bytes) -> bool:
+    """Whether a pickle may refer to it. Looking for one byte takes a tenth of the time of looking for the name."""
+    return STACK_GLOBAL in data and b"__main__" in data
+
+
 def refers_to_main(value: Any) -> bool:
     """Whether a class or function of ``__main__`` is needed to open its pickle; a text with that word is not."""
     finder = _MainFinder(io.BytesIO(), protocol=5, buffer_callback=lambda buffer: None)
@@ -267,16 +222,11 @@ def unpack(packed: Packed, arena: ArenaReader | None) -> Any:
     if type(packed) is bytes:
         return loads(packed)
     assert isinstance(packed, Large)
-    # All views are taken first: a piece whose view was never made would never be freed.
-    buffers = [_view(part, arena) for part in packed.buffers]
-    return loads(_view(packed.pickle, arena), buffers=buffers)
-
-
-def _view(part: Any, arena: ArenaReader | None) -> Any:
-    if not isinstance(part, Ref):
-        return part
     assert arena is not None
-    return arena.view(part)
+    # All views are taken first: a piece whose view was never made would never be freed.
+    buffers = [arena.view(ref) for ref in packed.buffers]
+    body = arena.view(packed.pickle) if isinstance(packed.pickle, Ref) else packed.pickle
+    return loads(body, buffers=buffers)
 
 
 def discard(packed: Packed, arena: ArenaReader) -> None:
@@ -289,7 +239,7 @@ def discard(packed: Packed, arena: ArenaReader) -> None:
 
 def plain_dumps(value: Any, *, main_is_known: bool = False) -> bytes:
     """For what is sent once: the arguments of setup, functions among the options."""
-    data = Packer(None, Serializer(main_is_known=main_is_known, large_from=ALL_INSIDE)).pack(value)
+    data = Packer(None, main_is_known=main_is_known).pack(value)
     assert isinstance(data, bytes)
     return data
 
