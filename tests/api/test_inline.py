@@ -16,6 +16,9 @@ from plain_workers import Echo, Pid, Sleeper
 from recording import Record, run
 
 from gpu_dispatch import AllWorkersFailed, Dispatcher
+from gpu_dispatch.errors import InternalError
+from gpu_dispatch.scheduling import Scheduler
+from gpu_dispatch.scheduling.inputs import TasksSucceeded
 
 
 def inline(worker_cls: Any, items: Any, **options: Any) -> Record:
@@ -145,3 +148,29 @@ def test_starts_and_events_are_told() -> None:
     )
     assert starts == [0, 1, 2]
     assert {"queued", "sent", "started", "finished"} <= {event.kind for event in events}
+
+
+def test_what_a_signal_handler_raises_in_the_middle_of_our_code_is_raised_as_it_is(monkeypatch) -> None:
+    """With workers of their own the loop has a thread, on which no handler runs; here it has the caller's."""
+    handle = Scheduler.handle
+
+    def interrupted(self: Scheduler, what: Any, now: float) -> Any:
+        if isinstance(what, TasksSucceeded):
+            raise TimeoutError("of the user's")
+        return handle(self, what, now)
+
+    monkeypatch.setattr(Scheduler, "handle", interrupted)
+    with pytest.raises(TimeoutError, match="of the user's"):
+        inline(Echo, [1, 2])
+    with pytest.raises(InternalError, match="report it: TimeoutError"):
+        run(Echo, [1, 2])
+
+
+def test_a_cost_that_raises_stop_iteration_does_not_pass_for_the_end_of_the_input() -> None:
+    def cost(item: int) -> float:
+        if item == 3:
+            raise StopIteration
+        return 1.0
+
+    with pytest.raises((StopIteration, RuntimeError)):
+        inline(Echo, range(10), cost=cost)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from recording import Record, run
-from values_that_bite import MADE, PARENT, Biter, Elsewhere, OpensNowhereElse, SecondTry, Unwilling
+from values_that_bite import MADE, PARENT, RUNG, Biter, Elsewhere, OpensNowhereElse, SecondTry, Unwilling
 
 from gpu_dispatch import Dispatcher, ProgressEvent, TaskSuccess
 
@@ -78,20 +79,39 @@ class Deadline(Exception):
     """Raised by a signal handler, as some do to limit the time of what they call."""
 
 
-def test_an_alarm_that_rings_while_a_result_is_opened_is_not_that_results_error(monkeypatch) -> None:
+@pytest.fixture
+def alarm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SIGALRM raises Deadline; and this is the process in which values bite."""
+
     def ring(*_: object) -> None:
         raise Deadline
 
     monkeypatch.setenv(PARENT, str(os.getpid()))
-    record = Record()
+    RUNG.clear()
     before = signal.signal(signal.SIGALRM, ring)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1.5)
-        with pytest.raises(Deadline):
-            run(Biter, ["opens late"] * 300, gpu_ids=[0], record=record)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("backend", ["local", "inline"])
+@pytest.mark.usefixtures("alarm")
+def test_an_alarm_that_rings_while_a_result_is_opened_is_not_that_results_error(backend: str) -> None:
+    record = Record()
+    with pytest.raises(Deadline):
+        run(Biter, ["fine", "opens with an alarm", "fine"], gpu_ids=[0], record=record, backend=backend)
+
+    record.check(len(record.settled))
+    assert isinstance(record.successes[1], OpensNowhereElse)
+    assert {error.kind for error in record.errors.values()} <= {"cancelled"}
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_alarm_that_rings_whenever_it_likes_is_nobodys_error() -> None:
+    record = Record()
+    signal.setitimer(signal.ITIMER_REAL, 1.5)
+    with pytest.raises(Deadline):
+        run(Biter, ["opens late"] * 300, gpu_ids=[0], record=record)
 
     assert record.successes
     assert {error.kind for error in record.errors.values()} <= {"cancelled"}

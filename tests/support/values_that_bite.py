@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 from gpu_dispatch import BaseWorker
 
 PARENT = "GPU_DISPATCH_TEST_PARENT"
+RUNG: list[bool] = []
+"""Whether the alarm has rung in this process."""
 
 
 class OpensNowhereElse:
@@ -31,6 +34,9 @@ class OpensNowhereElse:
                 raise Mute
             if self.how == "late":
                 time.sleep(0.02)
+            if self.how == "alarm" and not RUNG:
+                RUNG.append(True)
+                signal.raise_signal(signal.SIGALRM)
 
 
 class Mute(Exception):
@@ -87,6 +93,7 @@ MADE: dict[str, Any] = {
     "opens with exit": lambda: OpensNowhereElse("exit"),
     "opens mute": lambda: OpensNowhereElse("mute"),
     "opens late": lambda: OpensNowhereElse("late"),
+    "opens with an alarm": lambda: OpensNowhereElse("alarm"),
     "own error": lambda: WorkersOwn("with", "arguments"),
     "two arguments": lambda: TwoArguments("first", "second"),
     "holds a lock": HoldsALock,
@@ -122,17 +129,23 @@ class OpensSlowly:
             self.outlived = not Path(f"/proc/{self.pid}").exists()
 
 
+def _pid_of_who_hangs(folder: Path) -> int:
+    note = folder / "hanging"
+    while not note.exists() or not note.read_text().endswith("\n"):
+        time.sleep(0.005)
+    return int(note.read_text())
+
+
 class OneHangs(BaseWorker):
     def setup(self, gpu_id: int, seed: int, folder: str) -> None:
-        self.note = Path(folder) / "hanging"
+        self.folder = Path(folder)
 
     def process(self, item: str) -> Any:
         if item == "hang":
-            self.note.write_text(f"{os.getpid()}\n")
+            (self.folder / "hanging").write_text(f"{os.getpid()}\n")
             all(itertools.repeat(True))  # a loop in C that never looks at signals
-        while not self.note.exists() or not self.note.read_text().endswith("\n"):
-            time.sleep(0.005)
-        return OpensSlowly(int(self.note.read_text()), patience_s=1.2)
+        pid = _pid_of_who_hangs(self.folder)
+        return OpensSlowly(pid, patience_s=1.2) if item == "open" else item
 
 
 class Elsewhere(Biter):

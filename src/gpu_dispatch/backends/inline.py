@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_dispatch.backends.contract import Died, ItemRefused, Said, Sent
-from gpu_dispatch.backends.opening import open_rows
+from gpu_dispatch.backends.opening import take_rows
 from gpu_dispatch.backends.sending import pack_each
 from gpu_dispatch.runtime.entry import bring_up, in_batches, make_runner
 from gpu_dispatch.runtime.failures import clip, render
@@ -158,4 +158,4 @@ class _InlineWorker:
 
     def send_frame(self, kind: int, *parts: Any) -> None:
         _, rows = read_frame(memoryview(b"".join(parts)))
-        self._said.append((self._slot, open_rows(rows, self._arena, 0)))
+        self._said.append((self._slot, take_rows(rows, self._arena, 0)))

@@ -155,12 +155,11 @@ class InlineFeeder:
         if self.exhausted:
             return []
         try:
-            item = next(self._iterator)
-            return [item if self._cost is None else (item, float(self._cost(item)))]
-        except StopIteration:
-            self.exhausted = True
+            for item in self._iterator:
+                return [item if self._cost is None else (item, float(self._cost(item)))]
         except BaseException as error:
-            self.error, self.exhausted = error, True
+            self.error = error
+        self.exhausted = True
         return []
 
     @property

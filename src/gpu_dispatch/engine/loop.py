@@ -198,8 +198,11 @@ class Loop:
                 yield
             self.error = self._log.why_none_is_left() if self._ended.no_worker_left else None
         except BaseException as bug:
-            self.error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
-            self.error.__cause__ = bug
+            if self._thread.ident is None:  # on the caller's thread: a signal handler of the user's may have raised it
+                self.error = bug
+            else:
+                self.error = InternalError(f"gpu_dispatch has a bug, please report it: {type(bug).__name__}: {bug}")
+                self.error.__cause__ = bug
         finally:
             self._feeder.stop()
             try:
