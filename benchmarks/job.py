@@ -27,6 +27,8 @@ class Job:
     keep: bool = False
     """Results are kept for the load's own arithmetic, instead of only being counted."""
     cost: Callable[[Any], float] | None = None
+    queue_size: int = 1024
+    """How many items may be on their way, in the systems that bound that."""
     limit: str = "static split"
     nbytes: int = 0
     """What one item weighs, where that matters."""

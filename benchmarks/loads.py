@@ -61,17 +61,21 @@ def _empty(count: int, _round: int) -> Job:
     return Job(work.nothing, lambda: range(count), count, 2)
 
 
+def _empty_wide(count: int, _round: int) -> Job:
+    return Job(work.nothing, lambda: range(count), count, 2, queue_size=16_384)
+
+
 def _empty_call(count: int, _round: int) -> Job:
     return Job(work.nothing, lambda: range(count), count, 2, cold=True)
 
 
 def record(number: int) -> dict[str, Any]:
-    """About 300 bytes once pickled."""
+    """About 300 bytes once pickled, also in company: as when it was read from a file, no two have a text in common."""
     return {
         "id": number,
         "path": f"/data/corpus/part-{number % 97:04d}/utterance-{number:09d}.flac",
         "speaker": f"speaker-{number % 1009:05d}",
-        "text": "the quick brown fox jumps over the lazy dog and does it again for good measure",
+        "text": f"no. {number}: the quick brown fox jumps over the lazy dog, and does it once again",
         "duration": 3.25 + number % 7,
         "rate": 16000,
         "tags": ["train", "clean"],
@@ -146,6 +150,10 @@ LOADS: tuple[Load, ...] = (
     Load(
         "empty", "empty tasks, int → int", Figure.RATE, 2, _empty, 2_000, 0.6,
         systems=(*ALL, "pool_64"), limit="each process loops over its half of the numbers",
+    ),
+    Load(
+        "empty_wide", "the same with `queue_size=16384`", Figure.RATE, 2, _empty_wide, 2_000, 0.6,
+        systems=("gpu_dispatch", "shared_queue"),
     ),
     Load(
         "empty_call", "one call with 20,000 empty tasks (cold)", Figure.RATE, 2, _empty_call, 20_000,

@@ -24,7 +24,7 @@ TASK_TIMEOUT_S = 30.0
 def run(job: Job) -> None:
     job.before_workers()
     extra: dict[str, Any] = {} if job.cost is None else {"cost": job.cost}
-    dispatcher = Dispatcher(FunctionWorker, list(range(job.workers)), **extra)
+    dispatcher = Dispatcher(FunctionWorker, list(range(job.workers)), job.queue_size, **extra)
     take = job.take
 
     def on_success(_task_id: int, result: Any, _worker_id: int) -> None:

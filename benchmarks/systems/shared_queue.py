@@ -18,7 +18,6 @@ from typing import Any
 
 from benchmarks.job import Job
 
-QUEUE_SIZE = 1024
 TASK_TIMEOUT_S = 30.0
 POLL_S = 0.1
 
@@ -47,7 +46,7 @@ class Timeout:
 def run(job: Job) -> None:
     job.before_workers()
     spawn = multiprocessing.get_context("spawn")
-    tasks = spawn.Queue(QUEUE_SIZE)
+    tasks = spawn.Queue(job.queue_size)
     results = spawn.Queue()
     ready = spawn.Semaphore(0)
     workers = [
