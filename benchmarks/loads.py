@@ -70,7 +70,8 @@ def _empty_call(count: int, _round: int) -> Job:
 
 
 def record(number: int) -> dict[str, Any]:
-    """About 300 bytes once pickled, also in company: as when it was read from a file, no two have a text in common."""
+    """About 300 bytes once pickled. As when they were read from a file, no two have a text in common; only the names of
+    the fields are written once where many are pickled together."""
     return {
         "id": number,
         "path": f"/data/corpus/part-{number % 97:04d}/utterance-{number:09d}.flac",

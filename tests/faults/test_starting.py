@@ -124,9 +124,7 @@ def test_when_a_worker_cannot_be_started_again_the_others_do_its_work(limits: An
 
     def items() -> Iterator[Any]:
         yield from range(10)
-        first_free = os.dup(0)
-        os.close(first_free)
-        limits(first_free)  # from now on next to nothing can be opened
+        limits(open_descriptors())  # from now on next to nothing can be opened
         yield ("process", "exit3")
         give_up_at = time.monotonic() + 60
         while not says_why() and time.monotonic() < give_up_at:  # else the other may be through before it is tried

@@ -129,23 +129,17 @@ class OpensSlowly:
             self.outlived = not Path(f"/proc/{self.pid}").exists()
 
 
-def _pid_of_who_hangs(folder: Path) -> int:
-    note = folder / "hanging"
-    while not note.exists() or not note.read_text().endswith("\n"):
-        time.sleep(0.005)
-    return int(note.read_text())
-
-
 class OneHangs(BaseWorker):
     def setup(self, gpu_id: int, seed: int, folder: str) -> None:
-        self.folder = Path(folder)
+        self.note = Path(folder) / "hanging"
 
     def process(self, item: str) -> Any:
         if item == "hang":
-            (self.folder / "hanging").write_text(f"{os.getpid()}\n")
+            self.note.write_text(f"{os.getpid()}\n")
             all(itertools.repeat(True))  # a loop in C that never looks at signals
-        pid = _pid_of_who_hangs(self.folder)
-        return OpensSlowly(pid, patience_s=1.2) if item == "open" else item
+        while not self.note.exists() or not self.note.read_text().endswith("\n"):
+            time.sleep(0.005)
+        return OpensSlowly(int(self.note.read_text()), patience_s=1.2)
 
 
 class Elsewhere(Biter):
