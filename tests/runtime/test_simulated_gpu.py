@@ -14,14 +14,11 @@ from benchmarks import simulated_gpu as gpu
 
 @pytest.mark.parametrize("io_threads", [16, 32])
 def test_batches_and_overlap_keep_the_device_busy(io_threads: int) -> None:
-    for _ in range(3):  # something else may be busy on this machine; it will not be for ever
-        got = gpu.measure(gpu.with_gpu_dispatch(gpu.Overlapped, batch_size="auto", io_threads=io_threads), 8000)
-        assert got.lost == 0
-        assert got.late_oom == 0, "out of memory only while learning"
-        assert got.oom <= 4
-        if got.busy > 0.75:
-            break
-    assert got.busy > 0.75  # measured: 0.94 and more
+    got = gpu.measure(gpu.with_gpu_dispatch(gpu.Overlapped, batch_size="auto", io_threads=io_threads), 8000)
+    assert got.lost == 0
+    assert got.late_oom == 0, "out of memory only while learning"
+    assert got.oom <= 4
+    assert got.busy > 0.75  # measured: 0.94 and more, on a machine that is busy
     assert got.items_per_s > 1000
     assert got.mean_batch > (12 if io_threads == 16 else 24)
 
